@@ -1,0 +1,172 @@
+// What a recipe says, as plain structs: one per section, defaults as member initialisers. The tables in
+// tables.cpp give each member its YAML name, unit, meaning and check. An enumeration holds only what this
+// version can do.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace zt::recipe {
+
+enum class Device { automatic, cpu };
+enum class ModelDtype { float32, bfloat16 };
+enum class ReduceDtype { float32 };
+enum class TokenizerType { byte, character };  // the words are `byte` and `char`
+enum class Format { text };
+enum class AddBos { automatic, yes, no };  // the words are auto, true, false
+enum class OptimizerName { adamw };
+enum class ScheduleName { cosine, linear, constant, wsd };
+enum class Reduce { automatic, micro, step };
+enum class LossScale { dynamic, none };
+enum class Export { at_end, never };
+enum class Progress { automatic, bar, lines, none };
+
+struct Run {
+  std::string name;        // loading sets it to the recipe file's stem when it isn't given
+  std::string output_dir;  // loading sets it to runs/NAME when it isn't given
+  std::int64_t seed = 42;
+  Device device = Device::automatic;
+  bool deterministic = true;
+  bool operator==(const Run&) const = default;
+};
+
+// Exactly one of `base` and `config` is given.
+struct Model {
+  std::optional<std::string> base;  // a Hugging Face folder
+  nlohmann::json config;  // an object of Hugging Face's config.json names; null when `base` is given
+  ModelDtype dtype = ModelDtype::float32;
+  double dropout = 0.0;
+  double init_std = 0.02;
+  bool operator==(const Model&) const = default;
+};
+
+// After loading exactly one of `type` and `path` is set: `path` follows model.base when neither is given.
+struct Tokenizer {
+  std::optional<TokenizerType> type;
+  std::optional<std::string> path;  // a folder with tokenizer.json
+  bool operator==(const Tokenizer&) const = default;
+};
+
+struct Source {
+  std::string path;
+  Format format = Format::text;
+  double weight = 1.0;
+  bool operator==(const Source&) const = default;
+};
+
+// A share of the training data, or sources of its own, or (neither) no validation data.
+struct Validation {
+  std::optional<double> fraction;
+  std::vector<Source> sources;
+  bool absent() const { return !fraction && sources.empty(); }
+  bool operator==(const Validation&) const = default;
+};
+
+struct Data {
+  std::int64_t sequence_length = 1024;
+  bool packing = true;
+  std::vector<Source> train;
+  Validation validation;
+  bool add_eos = true;
+  AddBos add_bos = AddBos::automatic;
+  bool operator==(const Data&) const = default;
+};
+
+// Exactly one of `max_steps` and `epochs` is given.
+struct Train {
+  std::optional<std::int64_t> max_steps;
+  std::optional<double> epochs;
+  std::int64_t micro_batch_size = 1;
+  std::int64_t global_batch_size =
+      0;  // sequences over all ranks; loading sets it to micro_batch_size x ranks
+  double max_grad_norm = 1.0;
+  std::int64_t eval_every = 0;
+  std::int64_t eval_batch_size = 0;  // loading sets it to micro_batch_size when it isn't given
+  std::int64_t log_every = 1;
+  bool operator==(const Train&) const = default;
+};
+
+struct Optimizer {
+  OptimizerName name = OptimizerName::adamw;
+  double learning_rate = 2.0e-5;
+  std::array<double, 2> betas = {0.9, 0.95};
+  double eps = 1.0e-8;
+  double weight_decay = 0.1;
+  bool operator==(const Optimizer&) const = default;
+};
+
+struct LrSchedule {
+  ScheduleName name = ScheduleName::cosine;
+  std::int64_t warmup_steps = 0;
+  double min_lr_ratio = 0.1;
+  std::optional<std::int64_t> decay_steps;
+  bool operator==(const LrSchedule&) const = default;
+};
+
+struct Zero {
+  std::int64_t stage = 3;
+  std::int64_t prefetch = 1;
+  bool reshard_after_forward = true;
+  Reduce reduce = Reduce::automatic;
+  std::int64_t keep_blocks = 0;
+  bool operator==(const Zero&) const = default;
+};
+
+// `none`: keep all inner activations. `full`: recompute every block. `every`: recompute every k-th block (k =
+// `every`). `sqrt`: keep block inputs only at about the square root of the number of blocks.
+struct Recompute {
+  enum class Kind { none, full, sqrt, every };
+  Kind kind = Kind::none;
+  std::int64_t every = 0;  // only for Kind::every
+  bool operator==(const Recompute&) const = default;
+};
+
+struct Memory {
+  Recompute recompute;
+  bool operator==(const Memory&) const = default;
+};
+
+struct Precision {
+  LossScale loss_scale = LossScale::dynamic;
+  ReduceDtype reduce_dtype = ReduceDtype::float32;
+  ReduceDtype accumulate_dtype = ReduceDtype::float32;
+  bool operator==(const Precision&) const = default;
+};
+
+struct Comm {
+  double timeout_seconds = 600;
+  bool operator==(const Comm&) const = default;
+};
+
+struct Checkpoint {
+  Export export_model = Export::at_end;  // the key is `export`
+  bool operator==(const Checkpoint&) const = default;
+};
+
+struct Logging {
+  Progress progress = Progress::automatic;
+  bool operator==(const Logging&) const = default;
+};
+
+struct Recipe {
+  Run run;
+  Model model;
+  Tokenizer tokenizer;
+  Data data;
+  Train train;
+  Optimizer optimizer;
+  LrSchedule lr_schedule;
+  Zero zero;
+  Memory memory;
+  Precision precision;
+  Comm comm;
+  Checkpoint checkpoint;
+  Logging logging;
+  bool operator==(const Recipe&) const = default;
+};
+
+}  // namespace zt::recipe
