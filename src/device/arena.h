@@ -1,0 +1,40 @@
+// One region of a device's memory, claimed once at start. Everything a step touches lies in arenas; nothing
+// is allocated after start-up.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+namespace zt::device {
+
+// Owns `bytes` zeroed bytes, aligned to 64. Move-only. Throws Error(machine) with the numbers when memory is
+// short.
+class Arena {
+ public:
+  Arena() = default;
+  Arena(std::int64_t bytes, const std::string& purpose);
+  ~Arena();
+  Arena(Arena&& other) noexcept;
+  Arena& operator=(Arena&& other) noexcept;
+
+  std::byte* at(std::int64_t offset) const { return data_ + offset; }
+  template <typename T>
+  T* as(std::int64_t offset = 0) const {
+    return reinterpret_cast<T*>(data_ + offset);
+  }
+  std::int64_t bytes() const { return bytes_; }
+
+ private:
+  std::byte* data_ = nullptr;
+  std::int64_t bytes_ = 0;
+};
+
+// Bytes that all arenas of this process hold now.
+std::int64_t arena_bytes();
+// Memory this process has used at its peak, as the system counts it (VmHWM).
+std::int64_t process_peak_bytes();
+// Memory the system could still give (MemAvailable), or -1 where it does not say.
+std::int64_t available_bytes();
+
+}  // namespace zt::device
