@@ -133,7 +133,8 @@ void Executor::update(const Op& op) {
     kernels::AdamW a = input_->optimizer;
     const float decay = a.decay;
     a.grad_scale = clip_;
-    for (const shard::UpdateRange& r : shard::update_ranges(run_.model->blocks[static_cast<std::size_t>(b)])) {
+    for (const shard::UpdateRange& r :
+         shard::update_ranges(run_.model->blocks[static_cast<std::size_t>(b)])) {
       a.decay = r.decay ? decay : 0.f;
       a.p_n = View(store_.master(b) + r.first, 1, r.count);
       a.m_n = View(store_.first_moment(b) + r.first, 1, r.count);

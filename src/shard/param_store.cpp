@@ -12,16 +12,6 @@ namespace zt::shard {
 
 static std::int64_t aligned(std::int64_t bytes) { return (bytes + 63) / 64 * 64; }
 
-BlockBytes block_bytes(const spec::BlockSpec& block, Dtype dtype, bool training) {
-  BlockBytes bytes;
-  const std::int64_t fp32 = aligned(block.elements * 4);
-  bytes.weights = aligned(block.elements * size_of(dtype));
-  if (!training) return bytes;
-  bytes.grads = fp32;
-  bytes.optimizer = (dtype == Dtype::f32 ? 2 : 3) * fp32;
-  return bytes;
-}
-
 std::vector<UpdateRange> update_ranges(const spec::BlockSpec& block) {
   std::vector<UpdateRange> ranges;
   for (const spec::TensorSpec& tensor : block.tensors) {

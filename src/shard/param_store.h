@@ -12,13 +12,6 @@
 
 namespace zt::shard {
 
-// Bytes of one block's permanent slots.
-struct BlockBytes {
-  std::int64_t weights = 0, grads = 0, optimizer = 0;
-};
-// With fp32 weights the weights are their own master copy. Without training there are only weights.
-BlockBytes block_bytes(const spec::BlockSpec& block, Dtype dtype, bool training);
-
 // Neighbouring tensors with the same decay: what one AdamW call covers.
 struct UpdateRange {
   std::int64_t first = 0, count = 0;  // elements from the block's start

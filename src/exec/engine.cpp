@@ -1,0 +1,110 @@
+#include "exec/engine.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "spec/rope.h"
+
+namespace zt::exec {
+
+std::int64_t HostBatch::supervised() const {
+  return std::ranges::count_if(targets, [](std::int32_t target) { return target >= 0; });
+}
+
+void fill_rope_tables(const spec::ModelSpec& model, std::int64_t positions, const device::Arena& tables,
+                      layers::RunContext* run) {
+  if (model.family != spec::Family::llama) return;
+  const std::vector<double> frequencies = spec::inverse_frequencies(model, positions);
+  const double factor = spec::rope_attention_factor(model);
+  const std::int64_t half = model.head_size / 2;
+  float* const cosines = tables.as<float>(0);
+  float* const sines = tables.as<float>(tables.bytes() / 2);
+  for (std::int64_t p = 0; p < positions; ++p) {
+    for (std::int64_t i = 0; i < half; ++i) {
+      const double angle = static_cast<double>(p) * frequencies[static_cast<std::size_t>(i)];
+      cosines[p * half + i] = static_cast<float>(factor * std::cos(angle));
+      sines[p * half + i] = static_cast<float>(factor * std::sin(angle));
+    }
+  }
+  run->cos_Pd2 = View(cosines, positions, half);
+  run->sin_Pd2 = View(sines, positions, half);
+}
+
+static std::int64_t batch_slots(const plan::StepShape& shape) {
+  return plan::batch_bytes(shape.eval_shape()) +
+         (shape.training ? shape.micros * plan::batch_bytes(shape.train_shape()) : 0);
+}
+
+Engine::Engine(const spec::ModelSpec& model, const EngineOptions& options)
+    : model_(model),
+      options_(options),
+      plan_(plan::plan_step(model_, options.shape)),
+      kernels_(kernels::make_cpu_kernels()),
+      arena_(plan_.arena, "activations"),
+      workspace_(plan_.workspace, "the workspace"),
+      batches_(batch_slots(options.shape), "batches"),
+      tables_(plan::rope_table_bytes(model_, options.shape.sequence_length), "rotary tables"),
+      params_(model_, options.dtype, options.shape.training) {
+  run_ = {kernels_.get(), &model_, options.dtype, options.dropout, options.seed, {}, {}};
+  fill_rope_tables(model_, options.shape.sequence_length, tables_, &run_);
+  blocks_ = make_model(run_);
+  executor_ = std::make_unique<Executor>(run_, blocks_, params_, arena_.at(0), workspace_.at(0));
+}
+
+// Copies a batch to its permanent place, `slot` bytes from the start: training's micro-batches, then
+// evaluation's.
+layers::BatchView Engine::load(const HostBatch& batch, std::int64_t slot, std::int64_t tokens) {
+  const auto N = static_cast<std::size_t>(tokens);
+  if (batch.tokens.size() != N || batch.positions.size() != N || batch.targets.size() != N ||
+      batch.bounds.empty() || batch.bounds.front() != 0 || batch.bounds.back() != tokens)
+    throw Error(Blame::bug,
+                cat("a batch of ", batch.tokens.size(), " tokens was handed to a step planned for ", N));
+  const std::int64_t part = plan::batch_bytes({tokens, 4, false}) / 3;
+  const auto place = [&](const std::vector<std::int32_t>& values, std::int64_t number) {
+    auto* const at = batches_.as<std::int32_t>(slot + number * part);
+    std::ranges::copy(values, at);
+    return View(at, 1, tokens);
+  };
+  return {place(batch.tokens, 0), place(batch.positions, 1), place(batch.targets, 2), batch.bounds, 0};
+}
+
+StepResult Engine::train_step(std::span<const HostBatch> micros, std::int64_t supervised, std::uint32_t step,
+                              const kernels::AdamW& optimizer, double max_grad_norm) {
+  const plan::RunShape shape = options_.shape.train_shape();
+  views_.clear();
+  for (std::size_t m = 0; m < micros.size(); ++m) {
+    views_.push_back(load(micros[m], static_cast<std::int64_t>(m) * plan::batch_bytes(shape), shape.tokens));
+    views_.back().first_row = static_cast<std::int64_t>(m) * shape.tokens;
+  }
+  StepInput input;
+  input.micros = views_;
+  input.step = step;
+  input.grad_scale = 1.f / static_cast<float>(supervised);
+  input.optimizer = optimizer;
+  input.max_grad_norm = max_grad_norm;
+  return executor_->run(plan_.train, input);
+}
+
+StepResult Engine::gradients(std::span<const HostBatch> micros, std::int64_t supervised, std::uint32_t step) {
+  schedule::Schedule without_update = plan_.train;
+  std::erase_if(without_update.ops,
+                [](const schedule::Op& op) { return op.kind == schedule::OpKind::update; });
+  std::swap(plan_.train, without_update);
+  const StepResult result = train_step(micros, supervised, step, {}, 0);
+  std::swap(plan_.train, without_update);
+  return result;
+}
+
+double Engine::evaluate(const HostBatch& batch, std::span<float> token_losses) {
+  const plan::StepShape& shape = options_.shape;
+  const std::int64_t slot = shape.training ? shape.micros * plan::batch_bytes(shape.train_shape()) : 0;
+  const layers::BatchView view = load(batch, slot, shape.eval_shape().tokens);
+  StepInput input;
+  input.micros = {&view, 1};
+  input.token_losses = token_losses;
+  return executor_->run(plan_.eval, input).loss_sum;
+}
+
+}  // namespace zt::exec

@@ -1,0 +1,71 @@
+// A model on a device, ready for steps: plans the lists, claims all memory, and plays them.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "exec/executor.h"
+#include "plan/step_plan.h"
+
+namespace zt::exec {
+
+// Rows of one micro-batch on the host. All vectors have rows x sequence_length entries.
+struct HostBatch {
+  std::vector<std::int32_t> tokens, positions, targets;  // targets: negative where nothing is supervised
+  std::vector<std::int32_t> bounds;  // document bounds over all rows, from 0 to the token count
+  std::int64_t supervised() const;
+};
+
+struct EngineOptions {
+  plan::StepShape shape;
+  Dtype dtype = Dtype::f32;
+  float dropout = 0.f;
+  std::uint64_t seed = 0;
+};
+
+class Engine {
+ public:
+  // Plans first: Error(machine) with the nearest policy that fits when memory is short. Weights start as
+  // zeros.
+  Engine(const spec::ModelSpec& model, const EngineOptions& options);
+  Engine(const Engine&) = delete;
+  Engine& operator=(const Engine&) = delete;
+
+  // One optimizer step over `micros` micro-batches. `supervised` is the denominator: supervised tokens of the
+  // global batch. `optimizer` carries lr, betas, eps, decay and t.
+  StepResult train_step(std::span<const HostBatch> micros, std::int64_t supervised, std::uint32_t step,
+                        const kernels::AdamW& optimizer, double max_grad_norm);
+  // Summed loss of one batch; each token's loss too when `token_losses` has room for all tokens of the batch.
+  double evaluate(const HostBatch& batch, std::span<float> token_losses = {});
+  // Gradients of one step without the update, for tests and tools: they stay in params().grads().
+  StepResult gradients(std::span<const HostBatch> micros, std::int64_t supervised, std::uint32_t step);
+
+  shard::ParamStore& params() { return params_; }
+  const spec::ModelSpec& model() const { return model_; }
+  const plan::StepPlan& plan() const { return plan_; }
+  const layers::RunContext& context() const { return run_; }
+  const Model& blocks() const { return blocks_; }
+
+ private:
+  layers::BatchView load(const HostBatch& batch, std::int64_t slot, std::int64_t tokens);
+
+  spec::ModelSpec model_;
+  EngineOptions options_;
+  plan::StepPlan plan_;
+  std::unique_ptr<kernels::Kernels> kernels_;
+  device::Arena arena_, workspace_, batches_, tables_;
+  shard::ParamStore params_;
+  layers::RunContext run_;
+  Model blocks_;
+  std::unique_ptr<Executor> executor_;
+  std::vector<layers::BatchView> views_;
+};
+
+// Fills the rotary tables of `positions` positions; returns views into `tables`, absent for learned
+// positions.
+void fill_rope_tables(const spec::ModelSpec& model, std::int64_t positions, const device::Arena& tables,
+                      layers::RunContext* run);
+
+}  // namespace zt::exec
