@@ -1,0 +1,86 @@
+#include "data/dataset.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "base/text.h"
+
+namespace zt::data {
+
+static constexpr std::int32_t kIgnored = -100;
+
+Dataset::Dataset(const std::filesystem::path& tokens, std::string name, std::int64_t length, bool packing)
+    : file_(tokens), name_(std::move(name)), length_(length), packing_(packing) {
+  Start at{0, 0};
+  while (at.document < file_.documents()) {
+    const Start next = walk(at, [](std::int64_t, std::int64_t, std::int64_t) {});
+    if (useful(at)) starts_.push_back(at);
+    at = next;
+  }
+}
+
+template <typename Take>
+Dataset::Start Dataset::walk(Start at, Take take) const {
+  std::int64_t room = length_;
+  while (room > 0 && at.document < file_.documents()) {
+    const std::int64_t begin = file_.document_begin(at.document) + at.offset;
+    const std::int64_t left = file_.document_begin(at.document + 1) - begin;
+    const std::int64_t count = std::min(room, left);
+    take(at.document, begin, count);
+    room -= count;
+    // The repeated id alone would train nothing, so a document that just fits is over.
+    if (count < left) return {at.document, at.offset + count - 1};
+    at = {at.document + 1, 0};
+    if (!packing_) break;
+  }
+  return at;
+}
+
+// A row whose documents all have a single id trains nothing.
+bool Dataset::useful(Start at) const {
+  bool any = false;
+  walk(at, [&any](std::int64_t, std::int64_t, std::int64_t count) { any |= count > 1; });
+  return any;
+}
+
+Row Dataset::row(std::int64_t number) const {
+  const Start start = starts_.at(static_cast<std::size_t>(number));
+  Row row;
+  row.id = cat(name_, "#", start.document, "+", start.offset);
+  row.documents.push_back(0);
+  walk(start, [&](std::int64_t, std::int64_t begin, std::int64_t count) {
+    for (std::int64_t i = 0; i < count; ++i) row.ids.push_back(file_.token(begin + i));
+    row.documents.push_back(static_cast<std::int32_t>(row.ids.size()));
+  });
+  row.labels = row.ids;
+  return row;
+}
+
+exec::HostBatch make_batch(std::span<const Row> rows, std::int64_t count, std::int64_t length) {
+  const auto N = static_cast<std::size_t>(count * length);
+  exec::HostBatch batch{std::vector<std::int32_t>(N, 0),
+                        std::vector<std::int32_t>(N, 0),
+                        std::vector<std::int32_t>(N, kIgnored),
+                        {0}};
+  for (std::int64_t r = 0; r < count; ++r) {
+    const std::int64_t start = r * length;
+    if (r < static_cast<std::int64_t>(rows.size())) {
+      const Row& row = rows[static_cast<std::size_t>(r)];
+      std::ranges::copy(row.ids, batch.tokens.begin() + start);
+      for (std::size_t d = 0; d + 1 < row.documents.size(); ++d) {
+        const std::int32_t first = row.documents[d], end = row.documents[d + 1];
+        for (std::int32_t i = first; i < end; ++i) {
+          const auto at = static_cast<std::size_t>(start + i);
+          batch.positions[at] = i - first;
+          if (i + 1 < end) batch.targets[at] = row.labels[static_cast<std::size_t>(i) + 1];
+        }
+        batch.bounds.push_back(static_cast<std::int32_t>(start + end));
+      }
+    }
+    if (batch.bounds.back() < start + length)
+      batch.bounds.push_back(static_cast<std::int32_t>(start + length));
+  }
+  return batch;
+}
+
+}  // namespace zt::data

@@ -1,0 +1,157 @@
+#include <chrono>
+#include <functional>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "base/text.h"
+#include "data/dataset.h"
+#include "data/source.h"
+
+namespace zt::data {
+namespace fs = std::filesystem;
+namespace {
+
+// A document longer than this is encoded in pieces, cut before a line that starts with a letter or digit, to
+// bound memory.
+constexpr std::size_t kPieceBytes = std::size_t{32} << 20;
+
+std::size_t piece_end(std::string_view text) {
+  if (text.size() <= kPieceBytes) return text.size();
+  for (std::size_t at = kPieceBytes; at > kPieceBytes / 2; --at) {
+    if (text[at - 1] == '\n' && std::isalnum(static_cast<unsigned char>(text[at]))) return at;
+  }
+  return kPieceBytes;
+}
+
+enum class Part { all, training, validation };
+
+struct Options {
+  const recipe::Data& settings;
+  const text::Tokenizer& tokenizer;
+  std::int64_t vocabulary;
+  bool add_bos, add_eos;
+};
+
+// Says how far a long tokenization is, every few seconds.
+class ProgressLines {
+ public:
+  explicit ProgressLines(std::int64_t total) : total_(total) {}
+  void add(std::size_t bytes) {
+    done_ += static_cast<std::int64_t>(bytes);
+    const auto now = Clock::now();
+    if (now - last_ < std::chrono::seconds(5)) return;
+    last_ = now;
+    log::info(cat("tokenizing: ", human_bytes(done_), " of ", human_bytes(total_)));
+  }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  std::int64_t total_, done_ = 0;
+  Clock::time_point last_ = Clock::now();
+};
+
+std::string_view part_of(std::string_view text, Part part, double fraction) {
+  if (part == Part::all) return text;
+  const auto cut = static_cast<std::size_t>(validation_start(text, fraction));
+  return part == Part::training ? text.substr(0, cut) : text.substr(cut);
+}
+
+void check_ids(const std::vector<std::int32_t>& ids, const Options& o) {
+  for (const std::int32_t id : ids) {
+    if (id < 0 || id >= o.vocabulary)
+      throw Error(Blame::model,
+                  cat("the tokenizer makes id ", id, " ('", o.tokenizer.token(id), "'), but the model has ",
+                      o.vocabulary, " embedding rows"),
+                  "use the model's own tokenizer, or a model with a larger vocab_size");
+  }
+}
+
+void add_document(TokenFileWriter& out, std::string_view document, const Options& o,
+                  ProgressLines& progress) {
+  if (o.add_bos) out.add({o.tokenizer.bos().value()});
+  while (!document.empty()) {
+    const std::string_view piece = document.substr(0, piece_end(document));
+    const std::vector<std::int32_t> ids = o.tokenizer.encode(piece);
+    check_ids(ids, o);
+    out.add(ids);
+    progress.add(piece.size());
+    document.remove_prefix(piece.size());
+  }
+  if (o.add_eos) out.add({o.tokenizer.eos().value()});
+  out.end_document();
+}
+
+// Everything that decides the ids, as the name of the cache file.
+std::string cache_key(const std::vector<fs::path>& files, Part part, double fraction, const Options& o) {
+  std::string key = cat("tokens v1|", o.tokenizer.fingerprint(), "|", o.vocabulary, "|", o.add_bos, o.add_eos,
+                        "|", int(part), "|", part == Part::all ? 0.0 : fraction);
+  for (const fs::path& file : files) key += "|" + digest_of_file(file, Blame::data);
+  return digest_of(key);
+}
+
+std::unique_ptr<Dataset> open_part(const std::vector<recipe::Source>& sources, Part part, double fraction,
+                                   const Options& o, const std::string& what) {
+  std::vector<fs::path> files;
+  for (const recipe::Source& source : sources) {
+    for (fs::path& file : files_of(source)) files.push_back(std::move(file));
+  }
+  const fs::path cached = cache_folder() / (cache_key(files, part, fraction, o) + ".tokens");
+  if (!fs::exists(cached)) {
+    std::int64_t bytes = 0;
+    for (const fs::path& file : files) bytes += static_cast<std::int64_t>(fs::file_size(file));
+    ProgressLines progress(bytes);
+    TokenFileWriter out(cached, o.vocabulary);
+    for (const fs::path& path : files) {
+      try {
+        const MappedFile file(path, Blame::data);
+        for (const std::string_view document : documents_of(part_of(file.text(), part, fraction), ""))
+          add_document(out, document, o, progress);
+      } catch (const Error& e) {
+        throw Error(e.blame(), cat(path.string(), ": ", e.problem()), e.hint());
+      }
+    }
+    out.finish();
+  }
+  const std::string name = files.size() == 1 ? files.front().filename().string() : what;
+  auto data = std::make_unique<Dataset>(cached, name, o.settings.sequence_length, o.settings.packing);
+  if (data->rows() == 0)
+    throw Error(Blame::data,
+                cat("the ", what, " data has no row with a token to train on: ", data->tokens(),
+                    " tokens in ", files.size(), " files"),
+                "a document needs at least two tokens; with validation.fraction, a smaller fraction leaves "
+                "more to train on");
+  return data;
+}
+
+}  // namespace
+
+std::string training_text(const recipe::Data& settings) {
+  std::string text;
+  for (const recipe::Source& source : settings.train) {
+    for (const fs::path& file : files_of(source)) {
+      const MappedFile mapped(file, Blame::data);
+      for (const std::string_view document : documents_of(mapped.text(), "")) text += document;
+    }
+  }
+  return text;
+}
+
+TextData open_text(const recipe::Data& settings, const text::Tokenizer& tokenizer, std::int64_t vocabulary) {
+  const bool wants_bos = settings.add_bos == recipe::AddBos::yes ||
+                         (settings.add_bos == recipe::AddBos::automatic && tokenizer.adds_bos());
+  if (wants_bos && !tokenizer.bos())
+    throw Error(Blame::usage, "data.add_bos: the tokenizer has no beginning token",
+                "set data.add_bos: false");
+  // Character tokenizers have no end token; there a document simply ends.
+  const Options o{settings, tokenizer, vocabulary, wants_bos,
+                  settings.add_eos && tokenizer.eos().has_value()};
+  const double fraction = settings.validation.fraction.value_or(0.0);
+  TextData data;
+  data.train = open_part(settings.train, fraction > 0 ? Part::training : Part::all, fraction, o, "training");
+  if (fraction > 0) data.validation = open_part(settings.train, Part::validation, fraction, o, "validation");
+  if (!settings.validation.sources.empty())
+    data.validation = open_part(settings.validation.sources, Part::all, 0, o, "validation");
+  return data;
+}
+
+}  // namespace zt::data
