@@ -1,0 +1,150 @@
+#include "recipe/codec.h"
+
+#include "recipe/table.h"
+
+namespace zt::recipe {
+
+std::string number_text(double x) { return fmt::format("{}", x); }
+
+std::string alternatives(const std::vector<std::string>& words) {
+  std::string out;
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    if (i > 0) out += i + 1 == words.size() ? " or " : ", ";
+    out += words[i];
+  }
+  return out;
+}
+
+nlohmann::ordered_json word_json(const std::string& word) {
+  if (word == "true") return true;
+  if (word == "false") return false;
+  return word;
+}
+
+bool Codec<std::int64_t>::read(const Node& node, const At& at, std::int64_t& value) {
+  if (node.is_scalar() && parse_int(node.text, &value)) return true;
+  return at.refuse(node, "a whole number");
+}
+
+bool Codec<double>::read(const Node& node, const At& at, double& value) {
+  if (node.is_scalar() && parse_double(node.text, &value) && std::isfinite(value)) return true;
+  return at.refuse(node, "a number");
+}
+
+bool Codec<bool>::read(const Node& node, const At& at, bool& value) {
+  if (!node.is_scalar() || (node.text != "true" && node.text != "false"))
+    return at.refuse(node, "true or false");
+  value = node.text == "true";
+  return true;
+}
+
+bool Codec<std::string>::read(const Node& node, const At& at, std::string& value) {
+  if (!node.is_scalar() || node.text.empty()) return at.refuse(node, "text");
+  value = node.text;
+  return true;
+}
+
+bool Codec<std::array<double, 2>>::read(const Node& node, const At& at, std::array<double, 2>& value) {
+  if (!node.is_list()) return at.refuse(node, "a list of two numbers");
+  if (node.items.size() != 2) {
+    at.faults.add(node.origin, at.path, cat(at.path, " must have two numbers, has ", node.items.size()));
+    return false;
+  }
+  bool good = true;
+  for (std::size_t i = 0; i < 2; ++i) good &= Codec<double>::read(node.items[i], at.item(i), value[i]);
+  return good;
+}
+
+bool Codec<nlohmann::json>::read(const Node& node, const At& at, nlohmann::json& value) {
+  if (!node.is_map() && !node.is_null())
+    return at.refuse(node, "a section of Hugging Face config.json names");
+  value = core_value(node, at.path, at.faults);
+  return true;
+}
+
+bool Codec<std::vector<Source>>::read(const Node& node, const At& at, std::vector<Source>& value) {
+  if (!node.is_list()) return at.refuse(node, "a list of sources, such as `- {path: FILE, format: text}`");
+  for (std::size_t i = 0; i < node.items.size(); ++i) {
+    Source source;
+    const At below = at.item(i);
+    if (node.items[i].is_null()) {
+      below.refuse(node.items[i], "a section with a path");
+    } else if (read_section(source_keys(), node.items[i], below, source) && source.path.empty() &&
+               below.faults.sound(below.path + ".path")) {
+      below.faults.add(node.items[i].origin, below.path, cat(below.path, " needs a path"));
+    }
+    value.push_back(std::move(source));
+  }
+  return true;
+}
+
+nlohmann::ordered_json Codec<std::vector<Source>>::to_json(const std::vector<Source>& value) {
+  nlohmann::ordered_json list = nlohmann::ordered_json::array();
+  for (const Source& source : value) list.push_back(section_json(source_keys(), source));
+  return list;
+}
+
+nlohmann::ordered_json Codec<std::vector<Source>>::schema() {
+  nlohmann::ordered_json item = section_schema(source_keys(), Source{});
+  item["properties"]["path"].erase("default");
+  item["required"] = {"path"};
+  return {{"type", "array"}, {"items", std::move(item)}};
+}
+
+static const std::vector<Key<Validation>>& validation_keys() {
+  static const std::vector<Key<Validation>> keys = {
+      key("fraction", &Validation::fraction, "",
+          "The share of the training text, from its end, that is held out.", share_inside())};
+  return keys;
+}
+
+bool Codec<Validation>::read(const Node& node, const At& at, Validation& value) {
+  if (node.is_null()) return true;
+  if (node.is_list()) return Codec<std::vector<Source>>::read(node, at, value.sources);
+  if (!node.is_map()) return at.refuse(node, type());
+  return read_section(validation_keys(), node, at, value);
+}
+
+nlohmann::ordered_json Codec<Validation>::to_json(const Validation& value) {
+  if (value.absent()) return nullptr;
+  if (!value.fraction) return Codec<std::vector<Source>>::to_json(value.sources);
+  return section_json(validation_keys(), value);
+}
+
+nlohmann::ordered_json Codec<Validation>::schema() {
+  nlohmann::ordered_json fraction = section_schema(validation_keys(), Validation{});
+  return {{"anyOf", {fraction, Codec<std::vector<Source>>::schema(), {{"type", "null"}}}}};
+}
+
+static const std::vector<Key<Recompute>>& recompute_keys() {
+  static const std::vector<Key<Recompute>> keys = {
+      key("every", &Recompute::every, "blocks", "Every k-th block recomputes.", between(1, 1'000'000))};
+  return keys;
+}
+
+bool Codec<Recompute>::read(const Node& node, const At& at, Recompute& value) {
+  if (!node.is_map()) {
+    value.every = 0;
+    for (const Word<Recompute::Kind>& word : words(Recompute::Kind{}))
+      if (node.is_scalar() && node.text == word.text) return value.kind = word.value, true;
+    return at.refuse(node, type());
+  }
+  value = {Recompute::Kind::every, 0};
+  if (!read_section(recompute_keys(), node, at, value)) return false;
+  if (value.every == 0 && at.faults.sound(at.path)) return at.refuse(node, type());
+  return value.every > 0;
+}
+
+nlohmann::ordered_json Codec<Recompute>::to_json(const Recompute& value) {
+  if (value.kind == Recompute::Kind::every) return section_json(recompute_keys(), value);
+  return word_of(value.kind);
+}
+
+nlohmann::ordered_json Codec<Recompute>::schema() {
+  nlohmann::ordered_json every = section_schema(recompute_keys(), Recompute{});
+  every["properties"]["every"].erase("default");
+  every["required"] = {"every"};
+  return {{"anyOf", {Codec<Recompute::Kind>::schema(), std::move(every)}}};
+}
+
+}  // namespace zt::recipe

@@ -1,0 +1,62 @@
+// The words of each enumeration, once: parsing, printing, the schema and the manual read these tables.
+#pragma once
+
+#include <vector>
+
+#include "recipe/settings.h"
+
+namespace zt::recipe {
+
+template <typename E>
+struct Word {
+  E value;
+  const char* text;
+};
+
+inline std::vector<Word<Device>> words(Device) { return {{Device::automatic, "auto"}, {Device::cpu, "cpu"}}; }
+inline std::vector<Word<ModelDtype>> words(ModelDtype) {
+  return {{ModelDtype::float32, "float32"}, {ModelDtype::bfloat16, "bfloat16"}};
+}
+inline std::vector<Word<ReduceDtype>> words(ReduceDtype) { return {{ReduceDtype::float32, "float32"}}; }
+inline std::vector<Word<TokenizerType>> words(TokenizerType) {
+  return {{TokenizerType::byte, "byte"}, {TokenizerType::character, "char"}};
+}
+inline std::vector<Word<Format>> words(Format) { return {{Format::text, "text"}}; }
+inline std::vector<Word<AddBos>> words(AddBos) {
+  return {{AddBos::automatic, "auto"}, {AddBos::yes, "true"}, {AddBos::no, "false"}};
+}
+inline std::vector<Word<OptimizerName>> words(OptimizerName) { return {{OptimizerName::adamw, "adamw"}}; }
+inline std::vector<Word<ScheduleName>> words(ScheduleName) {
+  return {{ScheduleName::cosine, "cosine"},
+          {ScheduleName::linear, "linear"},
+          {ScheduleName::constant, "constant"},
+          {ScheduleName::wsd, "wsd"}};
+}
+inline std::vector<Word<Reduce>> words(Reduce) {
+  return {{Reduce::automatic, "auto"}, {Reduce::micro, "micro"}, {Reduce::step, "step"}};
+}
+inline std::vector<Word<LossScale>> words(LossScale) {
+  return {{LossScale::dynamic, "dynamic"}, {LossScale::none, "none"}};
+}
+inline std::vector<Word<Export>> words(Export) {
+  return {{Export::at_end, "at_end"}, {Export::never, "never"}};
+}
+inline std::vector<Word<Progress>> words(Progress) {
+  return {{Progress::automatic, "auto"},
+          {Progress::bar, "bar"},
+          {Progress::lines, "lines"},
+          {Progress::none, "none"}};
+}
+inline std::vector<Word<Recompute::Kind>> words(Recompute::Kind) {
+  return {{Recompute::Kind::none, "none"}, {Recompute::Kind::full, "full"}, {Recompute::Kind::sqrt, "sqrt"}};
+}
+
+// The word of a value; for Recompute::Kind::every, which is written as a map, the first word.
+template <typename E>
+const char* word_of(E value) {
+  for (const Word<E>& word : words(value))
+    if (word.value == value) return word.text;
+  return words(value).front().text;
+}
+
+}  // namespace zt::recipe
