@@ -43,6 +43,7 @@ class Engine {
   StepResult gradients(std::span<const HostBatch> micros, std::int64_t supervised, std::uint32_t step);
 
   shard::ParamStore& params() { return params_; }
+  const shard::ParamStore& params() const { return params_; }
   const spec::ModelSpec& model() const { return model_; }
   const plan::StepPlan& plan() const { return plan_; }
   const layers::RunContext& context() const { return run_; }

@@ -114,15 +114,30 @@ void Executor::backward(const Op& op) {
 void Executor::norm() {
   double sum = 0;
   for (int b = 0; b < static_cast<int>(run_.model->blocks.size()); ++b) {
-    double part = 0;
-    run_.kernels->sum_squares({View(store_.grads(b), 1, store_.elements(b)), &part});
-    sum += part;
+    sum += sum_squares(store_.grads(b), store_.elements(b));
   }
   result_.grad_norm = std::sqrt(sum);
   result_.finite = std::isfinite(result_.grad_norm) && std::isfinite(result_.loss_sum);
+  if (!result_.finite) result_.first_bad = first_bad_tensor();
   // PyTorch's clip_grad_norm_ divides by norm + 1e-6 and never scales up.
   const double limit = input_->max_grad_norm;
   clip_ = limit > 0 ? static_cast<float>(std::min(1.0, limit / (result_.grad_norm + 1e-6))) : 1.f;
+}
+
+double Executor::sum_squares(const float* values, std::int64_t count) const {
+  double sum = 0;
+  run_.kernels->sum_squares({View(values, 1, count), &sum});
+  return sum;
+}
+
+std::string Executor::first_bad_tensor() const {
+  for (int b = 0; b < static_cast<int>(run_.model->blocks.size()); ++b) {
+    for (const spec::TensorSpec& tensor : run_.model->blocks[static_cast<std::size_t>(b)].tensors) {
+      if (!std::isfinite(sum_squares(store_.grads(b) + tensor.offset, tensor.elements())))
+        return cat("the gradient of ", tensor.name);
+    }
+  }
+  return "the loss";
 }
 
 // A step that is not finite changes neither weights nor moments, but its gradients are forgotten all the

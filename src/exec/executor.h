@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "device/arena.h"
@@ -32,9 +33,10 @@ struct StepInput {
 };
 
 struct StepResult {
-  double loss_sum = 0;   // over supervised tokens of all micro-batches
-  double grad_norm = 0;  // before clipping
-  bool finite = true;    // false: a gradient or the loss is not finite, and nothing was updated
+  double loss_sum = 0;    // over supervised tokens of all micro-batches
+  double grad_norm = 0;   // before clipping
+  bool finite = true;     // false: a gradient or the loss is not finite, and nothing was updated
+  std::string first_bad;  // then: the first tensor whose gradient is not finite, or "the loss"
 };
 
 class Executor {
@@ -54,6 +56,8 @@ class Executor {
   void backward(const schedule::Op& op);
   void norm();
   void update(const schedule::Op& op);
+  double sum_squares(const float* values, std::int64_t count) const;
+  std::string first_bad_tensor() const;
 
   const layers::BatchView& batch(const schedule::Op& op) const {
     return input_->micros[static_cast<std::size_t>(op.micro)];

@@ -1,0 +1,162 @@
+// The command line: one function a command adds its options; all of them end in app/commands.h.
+#include "app/cli.h"
+
+#include <CLI/CLI.hpp>
+#include <functional>
+
+#include "app/commands.h"
+#include "base/error.h"
+
+namespace zt::app {
+namespace {
+
+// What the chosen command will do once the whole command line has been read.
+using Action = std::function<int()>;
+
+CLI::Option* add_recipe(CLI::App& command, RecipeArgs& args) {
+  command
+      .add_option("--set", args.sets,
+                  "Override a key of the recipe, as section.key=value; can be given several times")
+      ->type_name("KEY=VALUE")
+      ->take_all();
+  return command.add_option("--recipe", args.path, "The recipe, a YAML file")->type_name("FILE");
+}
+
+struct Options {
+  RecipeArgs recipe;
+  bool dry_run = false, json = false, decode = false;
+  std::string section, tokenizer, model, to, dtype;
+  std::int64_t rows = 3;
+  GenerateArgs generate;
+};
+
+CLI::App* add_command(CLI::App& program, const std::string& name, const std::string& what,
+                      const std::string& example) {
+  CLI::App* const command = program.add_subcommand(name, what);
+  command->footer("Example:\n  " + example);
+  return command;
+}
+
+void add_recipe_commands(CLI::App& program, Options& o, Action& action) {
+  CLI::App* command = add_command(
+      program, "plan", "Print what a step needs in memory, before anything is allocated. To stdout.",
+      "zerotrain plan --recipe recipes/gpt2-124m.yaml");
+  add_recipe(*command, o.recipe)->required();
+  command->add_flag("--json", o.json, "Print JSON");
+  command->callback([&] { action = [&] { return plan(o.recipe, o.json); }; });
+
+  command = add_command(program, "explain", "Print the list of operations of one training step. To stdout.",
+                        "zerotrain explain --recipe recipes/gpt2-124m.yaml");
+  add_recipe(*command, o.recipe)->required();
+  command->callback([&] { action = [&] { return explain(o.recipe); }; });
+
+  command =
+      add_command(program, "check", "Check a recipe; print every value and where it comes from. To stdout.",
+                  "zerotrain check --recipe recipes/gpt2-124m.yaml --set train.max_steps=10");
+  add_recipe(*command, o.recipe)->required();
+  command->callback([&] { action = [&] { return check(o.recipe); }; });
+
+  command = add_command(program, "data",
+                        "Print rows exactly as they will be trained, a JSON object a line. To stdout.",
+                        "zerotrain data --recipe recipes/quickstart.yaml --rows 2");
+  add_recipe(*command, o.recipe)->required();
+  command->add_option("--rows", o.rows, "How many rows, in training order")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  command->callback([&] { action = [&] { return show_data(o.recipe, o.rows); }; });
+
+  command = add_command(program, "eval",
+                        "Loss of a model on a recipe's validation data, as one JSON line. To stdout.",
+                        "zerotrain eval --model runs/quickstart/export --recipe recipes/quickstart.yaml");
+  add_recipe(*command, o.recipe)->required();
+  command->add_option("--model", o.model, "A Hugging Face model folder")->type_name("DIR")->required();
+  command->callback([&] { action = [&] { return evaluate(o.model, o.recipe); }; });
+}
+
+void add_manual_commands(CLI::App& program, Options& o, Action& action) {
+  CLI::App* command =
+      add_command(program, "keys", "Print the recipe's keys with defaults and meanings. To stdout.",
+                  "zerotrain keys optimizer");
+  command->add_option("section", o.section, "One section only");
+  command->callback([&] { action = [&] { return keys(o.section); }; });
+
+  command = add_command(program, "schema", "Print the recipe's JSON Schema, for editors. To stdout.",
+                        "zerotrain schema > zerotrain.schema.json");
+  command->callback([&] { action = [] { return schema(); }; });
+
+  command = add_command(program, "manual", "Print the manual of all keys (docs/keys.md). To stdout.",
+                        "zerotrain manual > docs/keys.md");
+  command->callback([&] { action = [] { return manual(); }; });
+}
+
+void add_model_commands(CLI::App& program, Options& o, Action& action) {
+  CLI::App* command =
+      add_command(program, "tokenize", "Turn lines of stdin into token ids, or ids into text. To stdout.",
+                  "echo 'Once upon a time' | zerotrain tokenize --tokenizer runs/quickstart/export");
+  command->add_option("--tokenizer", o.tokenizer, "A folder with tokenizer.json, or `byte`")
+      ->type_name("DIR")
+      ->required();
+  command->add_flag("--decode", o.decode, "Lines of ids to text");
+  command->callback([&] { action = [&] { return tokenize(o.tokenizer, o.decode); }; });
+
+  GenerateArgs& g = o.generate;
+  command =
+      add_command(program, "generate", "Write text with a model. To stdout.",
+                  "zerotrain generate --model runs/quickstart/export --prompt 'Love, n.' --max-tokens 200");
+  command->add_option("--model", g.model, "A Hugging Face model folder")->type_name("DIR")->required();
+  command->add_option("--prompt", g.prompt, "What the text begins with");
+  command->add_flag("--greedy", g.greedy, "Always take the most likely token");
+  command->add_option("--temperature", g.temperature, "Below 1 bolder, above 1 wilder")
+      ->check(CLI::Range(0.0, 100.0))
+      ->capture_default_str();
+  command->add_option("--top-p", g.top_p, "Draw from the most likely tokens that reach this probability")
+      ->check(CLI::Range(0.0, 1.0))
+      ->capture_default_str();
+  command->add_option("--max-tokens", g.max_tokens, "At most so many new tokens")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  command->add_option("--seed", g.seed, "The same seed draws the same text")->capture_default_str();
+  command->callback([&] { action = [&] { return generate(g); }; });
+
+  command =
+      add_command(program, "export", "Write a model as a complete Hugging Face folder. To the folder --to.",
+                  "zerotrain export --model runs/quickstart/export --to quickstart-bf16 --dtype bf16");
+  command->add_option("--model", o.model, "A Hugging Face model folder")->type_name("DIR")->required();
+  command->add_option("--to", o.to, "The folder to make")->type_name("DIR")->required();
+  command->add_option("--dtype", o.dtype, "Number format of the weights; as stored if not given")
+      ->check(CLI::IsMember({"bf16", "f16", "f32"}));
+  command->callback([&] { action = [&] { return export_folder(o.model, o.to, o.dtype); }; });
+}
+
+}  // namespace
+
+int run(int argc, char** argv) {
+  CLI::App program("Trains transformer language models from a recipe.", "zerotrain");
+  program.footer(
+      "Example:\n  zerotrain --recipe recipes/quickstart.yaml --set train.max_steps=100\n"
+      "leaves metrics.jsonl, log.txt and a Hugging Face folder in the recipe's run.output_dir.");
+  program.set_version_flag("--version", "zerotrain " ZEROTRAIN_VERSION);
+  Options o;
+  Action action;
+  add_recipe(program, o.recipe);
+  program.add_flag("--dry-run", o.dry_run, "Open, check and plan everything; write nothing");
+  program.require_subcommand(0, 1);
+  add_recipe_commands(program, o, action);
+  add_manual_commands(program, o, action);
+  add_model_commands(program, o, action);
+  try {
+    program.parse(argc, argv);
+  } catch (const CLI::Success& e) {
+    return program.exit(e);
+  } catch (const CLI::ParseError& e) {
+    throw Error(Blame::usage, e.what(),
+                "zerotrain --help lists the commands, zerotrain COMMAND --help their options");
+  }
+  if (action) return action();
+  if (o.recipe.path.empty())
+    throw Error(Blame::usage, "no recipe was given",
+                "zerotrain --recipe FILE trains; zerotrain --help lists the commands");
+  return train(o.recipe, o.dry_run);
+}
+
+}  // namespace zt::app

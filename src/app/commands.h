@@ -1,0 +1,40 @@
+// What the program does, one function a command. Results go to stdout, talk to stderr; each returns the exit
+// status.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace zt::app {
+
+// A recipe file and the --set overrides of the command line.
+struct RecipeArgs {
+  std::string path;
+  std::vector<std::string> sets;
+};
+
+int train(const RecipeArgs& recipe, bool dry_run);
+int plan(const RecipeArgs& recipe, bool json);
+int explain(const RecipeArgs& recipe);
+int check(const RecipeArgs& recipe);
+int keys(const std::string& section);
+int schema();
+int manual();
+int show_data(const RecipeArgs& recipe, std::int64_t rows);
+int tokenize(const std::string& tokenizer, bool decode);
+int evaluate(const std::string& model, RecipeArgs recipe);
+
+struct GenerateArgs {
+  std::string model, prompt;
+  bool greedy = false;
+  double temperature = 1.0, top_p = 0.95;
+  std::int64_t max_tokens = 200;
+  std::uint64_t seed = 0;
+};
+int generate(const GenerateArgs& args);
+
+int export_folder(const std::string& model, const std::string& to, const std::string& dtype);
+
+}  // namespace zt::app

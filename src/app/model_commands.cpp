@@ -1,0 +1,117 @@
+// Commands about a model folder: text from it, its tokenizer, another copy of it.
+#include <iostream>
+#include <sstream>
+
+#include "app/commands.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "base/text.h"
+#include "train/generate.h"
+#include "train/model_source.h"
+
+namespace zt::app {
+
+static std::unique_ptr<text::Tokenizer> tokenizer_of(const std::string& name) {
+  return name == "byte" ? text::byte_tokenizer() : text::load_tokenizer(name);
+}
+
+static std::vector<std::int32_t> parse_ids(const std::string& line, std::int64_t number,
+                                           const text::Tokenizer& tokenizer) {
+  std::vector<std::int32_t> ids;
+  std::istringstream words(line);
+  for (std::string word; words >> word;) {
+    std::int64_t id = 0;
+    if (!parse_int(word, &id) || id < 0 || id >= tokenizer.vocabulary())
+      throw Error(Blame::data,
+                  cat("stdin:", number, ": '", word, "' is not an id below ", tokenizer.vocabulary()));
+    ids.push_back(static_cast<std::int32_t>(id));
+  }
+  return ids;
+}
+
+int tokenize(const std::string& name, bool decode) {
+  const auto tokenizer = tokenizer_of(name);
+  std::int64_t number = 0;
+  for (std::string line; std::getline(std::cin, line);) {
+    ++number;
+    if (decode) {
+      std::cout << tokenizer->decode(parse_ids(line, number, *tokenizer)) << "\n";
+    } else {
+      std::cout << fmt::format("{}\n", fmt::join(tokenizer->encode(line), " "));
+    }
+  }
+  return 0;
+}
+
+// Prints text as it grows; a character cut between two tokens waits for its other bytes.
+class TextStream {
+ public:
+  explicit TextStream(const text::Tokenizer& tokenizer) : tokenizer_(tokenizer) {}
+  void add(std::int32_t id) {
+    ids_.push_back(id);
+    const std::string text = tokenizer_.decode(ids_);
+    const std::size_t end = complete(text);
+    if (end <= printed_) return;
+    std::cout << text.substr(printed_, end - printed_) << std::flush;
+    printed_ = end;
+  }
+  void finish() {
+    const std::string text = tokenizer_.decode(ids_);
+    if (text.size() > printed_) std::cout << text.substr(printed_);
+    std::cout << std::endl;
+  }
+
+ private:
+  static std::size_t complete(const std::string& text) {
+    std::size_t start = text.size();
+    while (start > 0 && text.size() - start < 4 &&
+           (static_cast<unsigned char>(text[start - 1]) & 0xC0) == 0x80)
+      --start;
+    if (start == 0) return text.size();
+    const auto lead = static_cast<unsigned char>(text[start - 1]);
+    const std::size_t need = lead >= 0xF0 ? 4 : lead >= 0xE0 ? 3 : lead >= 0xC0 ? 2 : 1;
+    return text.size() - (start - 1) < need ? start - 1 : text.size();
+  }
+  const text::Tokenizer& tokenizer_;
+  std::vector<std::int32_t> ids_;
+  std::size_t printed_ = 0;
+};
+
+int generate(const GenerateArgs& args) {
+  const train::ModelSource source = train::open_model_folder(args.model);
+  const auto tokenizer = text::load_tokenizer(args.model);
+  std::vector<std::int32_t> prompt;
+  const bool needs_start = args.prompt.empty();
+  if (tokenizer->bos() && (tokenizer->adds_bos() || needs_start)) prompt.push_back(*tokenizer->bos());
+  if (prompt.empty() && needs_start && tokenizer->eos()) prompt.push_back(*tokenizer->eos());
+  const std::vector<std::int32_t> content = tokenizer->encode(args.prompt);
+  prompt.insert(prompt.end(), content.begin(), content.end());
+
+  // The cache need not hold more than this text can use.
+  const auto wanted = static_cast<std::int64_t>(prompt.size()) + args.max_tokens;
+  const std::int64_t context = source.spec.max_positions;
+  exec::Decoder decoder(source.spec, Dtype::f32, std::min(context, std::max<std::int64_t>(1, wanted)));
+  train::load_weights(source, decoder.params(), 0);
+  TextStream out(*tokenizer);
+  for (const std::int32_t id : content) out.add(id);
+  const train::SamplingOptions options{args.greedy, args.temperature, args.top_p, args.max_tokens, args.seed};
+  train::generate(decoder, prompt, source.spec.eos_tokens, options, [&out](std::int32_t id) { out.add(id); });
+  out.finish();
+  return 0;
+}
+
+int export_folder(const std::string& model, const std::string& to, const std::string& dtype) {
+  const train::ModelSource source = train::open_model_folder(model);
+  const auto tokenizer = text::load_tokenizer(model);
+  Dtype wanted = source.folder->stored_dtype();
+  if (dtype == "bf16") wanted = Dtype::bf16;
+  if (dtype == "f16") wanted = Dtype::f16;
+  if (dtype == "f32") wanted = Dtype::f32;
+  shard::ParamStore store(source.spec, Dtype::f32, false);
+  train::load_weights(source, store, 0);
+  train::export_weights(to, source, store, *tokenizer, wanted);
+  log::info(cat("model exported to ", to));
+  return 0;
+}
+
+}  // namespace zt::app

@@ -1,0 +1,106 @@
+// Commands about a recipe: training, its plan, its data.
+#include <iostream>
+#include <nlohmann/json.hpp>
+
+#include "app/commands.h"
+#include "base/log.h"
+#include "base/text.h"
+#include "data/order.h"
+#include "recipe/recipe.h"
+#include "train/evaluate.h"
+#include "train/setup.h"
+#include "train/trainer.h"
+
+namespace zt::app {
+
+using Json = nlohmann::ordered_json;
+
+static recipe::Loaded load(const RecipeArgs& args) { return recipe::load(args.path, args.sets); }
+
+int train(const RecipeArgs& args, bool dry_run) { return train::train(load(args), dry_run); }
+
+static plan::StepPlan plan_of(const RecipeArgs& args) {
+  const recipe::Loaded loaded = load(args);
+  const spec::ModelSpec model = train::open_spec(loaded.recipe);
+  train::check_context(loaded.recipe, model);
+  return plan::plan_step(model, train::step_shape(loaded.recipe, true));
+}
+
+int plan(const RecipeArgs& args, bool json) {
+  const plan::StepPlan p = plan_of(args);
+  if (!json) {
+    std::cout << plan::text(p);
+    return 0;
+  }
+  Json out;
+  for (const auto& [purpose, bytes] : p.bill) out["bytes"][purpose] = bytes;
+  out["total_bytes"] = p.total();
+  out["train_ops"] = p.train.ops.size();
+  out["train_fingerprint"] = fingerprint(p.train);
+  std::cout << out.dump(2) << "\n";
+  return 0;
+}
+
+int explain(const RecipeArgs& args) {
+  const plan::StepPlan p = plan_of(args);
+  std::cout << schedule::text(p.train) << "\n" << plan::text(p);
+  return 0;
+}
+
+int check(const RecipeArgs& args) {
+  std::cout << recipe::resolved_text(load(args));
+  return 0;
+}
+
+int keys(const std::string& section) {
+  std::cout << recipe::keys_text(section);
+  return 0;
+}
+
+int schema() {
+  std::cout << recipe::schema().dump(2) << "\n";
+  return 0;
+}
+
+int manual() {
+  std::cout << recipe::manual_markdown();
+  return 0;
+}
+
+int show_data(const RecipeArgs& args, std::int64_t rows) {
+  const recipe::Loaded loaded = load(args);
+  const train::Setup s = train::open(loaded.recipe);
+  const data::Dataset& train = *s.data.train;
+  log::info(cat("training: ", with_commas(train.documents()), " documents, ", with_commas(train.tokens()),
+                " tokens, ", with_commas(train.rows()), " rows of up to ", train.length(), " ids"));
+  if (s.data.validation)
+    log::info(cat("validation: ", with_commas(s.data.validation->documents()), " documents, ",
+                  with_commas(s.data.validation->tokens()), " tokens, ",
+                  with_commas(s.data.validation->rows()), " rows"));
+  for (std::int64_t i = 0; i < std::min(rows, train.rows()); ++i) {
+    const data::Row row =
+        train.row(data::row_of_sample(i, train.rows(), static_cast<std::uint64_t>(loaded.recipe.run.seed)));
+    std::cout
+        << Json{{"id", row.id}, {"ids", row.ids}, {"labels", row.labels}, {"documents", row.documents}}.dump()
+        << "\n";
+  }
+  return 0;
+}
+
+int evaluate(const std::string& model, RecipeArgs args) {
+  recipe::Recipe r = load(args).recipe;
+  if (r.data.validation.absent())
+    throw Error(Blame::usage, "the recipe has no data.validation to evaluate on",
+                "add --set data.validation.fraction=0.1");
+  r.model.base = model;
+  r.model.config = nullptr;
+  r.tokenizer = {std::nullopt, model};
+  const train::Setup s = train::open(r);
+  exec::Engine engine(s.source.spec, train::engine_options(r, false));
+  train::load_weights(s.source, engine.params(), 0);
+  const train::Evaluation e = train::evaluate(engine, *s.data.validation, r.train.eval_batch_size);
+  std::cout << Json{{"eval_loss", e.loss()}, {"eval_tokens", e.tokens}}.dump() << "\n";
+  return 0;
+}
+
+}  // namespace zt::app

@@ -1,0 +1,38 @@
+// One token after another through a model, with a key/value cache.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "exec/executor.h"
+
+namespace zt::exec {
+
+class Decoder {
+ public:
+  // Holds weights for `dtype` (zeros at first) and a cache of `capacity` tokens.
+  Decoder(const spec::ModelSpec& model, Dtype dtype, std::int64_t capacity);
+  Decoder(const Decoder&) = delete;
+  Decoder& operator=(const Decoder&) = delete;
+
+  // Appends a token; returns the logits of what comes next, valid until the next call.
+  std::span<const float> step(std::int32_t token);
+  std::int64_t length() const { return length_; }
+  std::int64_t capacity() const { return capacity_; }
+  shard::ParamStore& params() { return params_; }
+
+ private:
+  spec::ModelSpec model_;
+  std::int64_t capacity_, length_ = 0;
+  std::unique_ptr<kernels::Kernels> kernels_;
+  shard::ParamStore params_;
+  device::Arena saved_, workspace_, tables_, cache_memory_, rows_;
+  layers::RunContext run_;
+  Model blocks_;
+  std::vector<layers::KvCache> caches_;
+  std::vector<float> logits_;
+};
+
+}  // namespace zt::exec

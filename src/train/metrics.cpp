@@ -1,0 +1,63 @@
+#include "train/metrics.h"
+
+#include <cerrno>
+#include <cmath>
+#include <cstring>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "base/text.h"
+
+namespace zt::train {
+
+using Json = nlohmann::ordered_json;
+
+// JSON has no word for "not a number": null says it.
+static Json number(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
+
+std::string json_line(const StepMetrics& m) {
+  Json line;
+  line["step"] = m.step;
+  line["epoch"] = m.epoch;
+  line["loss"] = number(m.loss);
+  line["supervised_tokens"] = m.supervised_tokens;
+  line["tokens"] = m.tokens;
+  line["slots"] = m.slots;
+  line["learning_rate"] = m.learning_rate;
+  line["grad_norm"] = number(m.grad_norm);
+  line["loss_scale"] = m.loss_scale;
+  line["skipped"] = m.skipped;
+  line["step_seconds"] = m.step_seconds;
+  line["tokens_per_second"] = m.tokens_per_second;
+  line["mfu"] = m.mfu;
+  line["exposed_comm_seconds"] = m.exposed_comm_seconds;
+  line["peak_bytes"] = m.peak_bytes;
+  line["planned_bytes"] = m.planned_bytes;
+  line["traffic"] = {{"all_gather", 0}, {"reduce_scatter", 0}, {"all_reduce", 0}};
+  line["batch_hash"] = m.batch_hash;
+  return line.dump();
+}
+
+MetricsLog::MetricsLog(const std::filesystem::path& path) : path_(path), out_(path, std::ios::app) {
+  write("");
+}
+
+void MetricsLog::step(const StepMetrics& metrics) { write(json_line(metrics) + "\n"); }
+
+void MetricsLog::evaluation(std::int64_t step, double loss, std::int64_t tokens) {
+  Json line;
+  line["step"] = step;
+  line["eval_loss"] = number(loss);
+  line["eval_tokens"] = tokens;
+  write(line.dump() + "\n");
+}
+
+// Flushed line by line, so that a killed run keeps what it measured.
+void MetricsLog::write(const std::string& line) {
+  out_ << line << std::flush;
+  if (!out_)
+    throw Error(Blame::machine, cat("cannot write ", path_.string(), ": ", std::strerror(errno)),
+                "is there space on the disk?");
+}
+
+}  // namespace zt::train

@@ -1,0 +1,47 @@
+// What a run measures, one JSON object a line.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+namespace zt::train {
+
+// One optimizer step. Loss and counts are of the step's global batch, before the update.
+struct StepMetrics {
+  std::int64_t step = 0;
+  double epoch = 0;                    // passes over the training rows, this step included
+  double loss = 0;                     // sum of losses / supervised tokens
+  std::int64_t supervised_tokens = 0;  // positions with a target
+  std::int64_t tokens = 0;             // real ids
+  std::int64_t slots = 0;              // computed positions, padding included
+  double learning_rate = 0;
+  double grad_norm = 0;  // before clipping
+  double loss_scale = 1;
+  bool skipped = false;  // nothing was updated: the step was not finite
+  double step_seconds = 0;
+  double tokens_per_second = 0;  // real ids
+  double mfu = 0;                // share of the measured product rate
+  double exposed_comm_seconds = 0;
+  std::int64_t peak_bytes = 0;  // claimed by arenas
+  std::int64_t planned_bytes = 0;
+  std::string batch_hash;  // of all ids of the step in sample order
+};
+
+class MetricsLog {
+ public:
+  // Throws Error(machine) when the file can't be made.
+  explicit MetricsLog(const std::filesystem::path& path);
+  void step(const StepMetrics& metrics);
+  void evaluation(std::int64_t step, double loss, std::int64_t tokens);
+
+ private:
+  void write(const std::string& line);
+  std::filesystem::path path_;
+  std::ofstream out_;
+};
+
+std::string json_line(const StepMetrics& metrics);
+
+}  // namespace zt::train

@@ -1,0 +1,11 @@
+// What this machine's matrix products reach, the limit that MFU is measured against.
+#pragma once
+
+#include "kernels/kernels.h"
+
+namespace zt::train {
+
+// FLOP/s of the best of a few square products in `dtype`; takes some tens of milliseconds.
+double measure_product_rate(kernels::Kernels& kernels, Dtype dtype);
+
+}  // namespace zt::train

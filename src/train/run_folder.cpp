@@ -1,0 +1,43 @@
+#include "train/run_folder.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "base/error.h"
+#include "base/text.h"
+
+namespace zt::train {
+namespace fs = std::filesystem;
+
+RunFolder::RunFolder(const fs::path& path) : path_(path) {
+  std::error_code failed;
+  fs::create_directories(path, failed);
+  if (failed)
+    throw Error(Blame::machine, cat("cannot make run folder ", path.string(), ": ", failed.message()),
+                "choose another run.output_dir");
+  // The lock is the system's, so it ends with the process however that ends.
+  const fs::path lock_file = path / ".lock";
+  lock_ = ::open(lock_file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+  if (lock_ < 0)
+    throw Error(Blame::machine, cat("cannot write in run folder ", path.string(), ": ", std::strerror(errno)),
+                "choose another run.output_dir");
+  const bool taken = ::flock(lock_, LOCK_EX | LOCK_NB) != 0;
+  const bool used = fs::exists(path / "metrics.jsonl");
+  if (taken || used) {
+    ::close(lock_);
+    throw Error(Blame::usage,
+                taken ? cat("run folder ", path.string(), " is in use by another process")
+                      : cat("run folder ", path.string(), " already holds a run"),
+                cat("choose another folder: --set run.output_dir=", path.string(), "-2"));
+  }
+}
+
+RunFolder::~RunFolder() {
+  if (lock_ >= 0) ::close(lock_);
+}
+
+}  // namespace zt::train

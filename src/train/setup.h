@@ -1,0 +1,39 @@
+// Everything a recipe stands for, opened and checked in the order in which people can mend it: tokenizer and
+// model config, then data, then the plan. Nothing is written.
+#pragma once
+
+#include <memory>
+
+#include "data/dataset.h"
+#include "exec/engine.h"
+#include "recipe/recipe.h"
+#include "text/tokenizer.h"
+#include "train/model_source.h"
+
+namespace zt::train {
+
+Dtype dtype_of(const recipe::Model& model);
+// The shape of a step. Needs only the recipe.
+plan::StepShape step_shape(const recipe::Recipe& recipe, bool training);
+exec::EngineOptions engine_options(const recipe::Recipe& recipe, bool training);
+
+struct Setup {
+  std::unique_ptr<text::Tokenizer> tokenizer;
+  ModelSource source;
+  data::TextData data;
+};
+
+Setup open(const recipe::Recipe& recipe);
+
+// The recipe's model by its config alone: no weights and, where the config says vocab_size, no other file are
+// opened.
+spec::ModelSpec open_spec(const recipe::Recipe& recipe);
+
+// A row longer than the model's context is an error before anything runs (unless rotary scaling is named).
+void check_context(const recipe::Recipe& recipe, const spec::ModelSpec& model);
+
+// Optimizer steps of the run: max_steps, or as many as `epochs` passes over `rows` rows take, the last one
+// perhaps short.
+std::int64_t steps_of(const recipe::Train& train, std::int64_t rows);
+
+}  // namespace zt::train
