@@ -33,6 +33,12 @@ inline Check between(std::int64_t low, std::int64_t high) {
           [=](double x) { return x >= double(low) && x <= double(high); },
           {{"minimum", low}, {"maximum", high}}};
 }
+// low < x <= high.
+inline Check above_up_to(std::int64_t low, std::int64_t high) {
+  return {cat("above ", low, " and at most ", high),
+          [=](double x) { return x > double(low) && x <= double(high); },
+          {{"exclusiveMinimum", low}, {"maximum", high}}};
+}
 // 0 <= x < 1.
 inline Check share_below_one() {
   return {"at least 0 and below 1",

@@ -61,7 +61,7 @@ Section model_section() {
        key("init_std", &Model::init_std, "",
            "Standard deviation of a new model's weights; projections into the residual stream are divided by "
            "sqrt(2 x layers).",
-           {above(0), between(0, 10)})});
+           above_up_to(0, 10))});
 }
 
 Section tokenizer_section() {
@@ -94,7 +94,7 @@ Section train_section() {
       "train", &Recipe::train, "How long and in which portions; give exactly one of max_steps and epochs.",
       {key("max_steps", &Train::max_steps, "steps", "Number of updates.", between(1, kMaxCount)),
        key("epochs", &Train::epochs, "passes", "Passes over the training data; may be a fraction.",
-           {above(0), between(0, 1'000'000)}),
+           above_up_to(0, 1'000'000)),
        key("micro_batch_size", &Train::micro_batch_size, "sequences", "Rows that one rank computes at once.",
            between(1, kMaxBatch)),
        key("global_batch_size", &Train::global_batch_size, "sequences",
@@ -183,10 +183,9 @@ Section precision_section() {
 }
 
 Section comm_section() {
-  return section<Comm>(
-      "comm", &Recipe::comm, "How ranks talk.",
-      {key("timeout_seconds", &Comm::timeout_seconds, "seconds",
-           "A rank that waits longer for another gives up.", {above(0), between(0, kMaxCount)})});
+  return section<Comm>("comm", &Recipe::comm, "How ranks talk.",
+                       {key("timeout_seconds", &Comm::timeout_seconds, "seconds",
+                            "A rank that waits longer for another gives up.", above_up_to(0, kMaxCount))});
 }
 
 Section checkpoint_section() {
