@@ -1,0 +1,86 @@
+#include "kernels/adamw.h"
+
+#include <cmath>
+
+#include "kernels/cpu_kernels.h"
+#include "kernels/loops.h"
+
+namespace zt::kernels {
+namespace {
+
+// The step's numbers, worked out once in fp64.
+struct Factors {
+  explicit Factors(const AdamW& a)
+      : beta1(a.beta1),
+        beta2(a.beta2),
+        fresh1(float(1.0 - double(a.beta1))),
+        fresh2(float(1.0 - double(a.beta2))),
+        keep(float(1.0 - double(a.lr) * double(a.decay))),
+        step(float(double(a.lr) / (1.0 - std::pow(double(a.beta1), double(a.t))))),
+        root2(float(1.0 / std::sqrt(1.0 - std::pow(double(a.beta2), double(a.t))))),
+        eps(a.eps),
+        grad_scale(a.grad_scale) {}
+  float beta1, beta2, fresh1, fresh2, keep, step, root2, eps, grad_scale;
+};
+
+void update(Factors f, float* p_n, float* m_n, float* v_n, const float* g_n, std::int64_t count) {
+#pragma omp simd
+  for (std::int64_t i = 0; i < count; ++i) {
+    const float g = f.grad_scale * g_n[i];
+    const float m = f.beta1 * m_n[i] + f.fresh1 * g;
+    const float v = f.beta2 * v_n[i] + f.fresh2 * g * g;
+    m_n[i] = m;
+    v_n[i] = v;
+    p_n[i] = f.keep * p_n[i] - f.step * m / (std::sqrt(v) * f.root2 + f.eps);
+  }
+}
+
+template <typename W>
+void publish(const float* p_n, W* w_n, std::int64_t count) {
+#pragma omp simd
+  for (std::int64_t i = 0; i < count; ++i) w_n[i] = W(p_n[i]);
+}
+
+template <typename W>
+void adamw_typed(const AdamW& a) {
+  const Factors factors(a);
+  const Rows<float> p(a.p_n), m(a.m_n), v(a.v_n);
+  const Rows<const float> g(a.g_n);
+  const Rows<W> w(a.w_n);
+  for_pieces({a.p_n}, [&](std::int64_t, std::int64_t first, std::int64_t count) {
+    update(factors, p[0] + first, m[0] + first, v[0] + first, g[0] + first, count);
+    if (w) publish(p[0] + first, w[0] + first, count);  // p is still in the first-level cache
+  });
+}
+
+}  // namespace
+
+void CpuKernels::adamw(const AdamW& a) {
+  const std::int64_t n = a.p_n.size();
+  require(is_vector(a.p_n, n) && is_vector(a.m_n, n) && is_vector(a.v_n, n) && is_vector(a.g_n, n) &&
+              (!a.w_n || is_vector(a.w_n, n)),
+          "adamw", "p, m, v, g and w must be vectors of one length");
+  require(a.t >= 1, "adamw", "t counts from 1");
+  if (a.w_n.dtype == Dtype::f16) return adamw_typed<f16>(a);
+  with_type(a.w_n.dtype, "adamw", [&](auto type) { adamw_typed<decltype(type)>(a); });
+}
+
+void CpuKernels::sum_squares(const SumSquares& a) {
+  const std::int64_t n = a.x_n.size();
+  require(a.result != nullptr && is_vector(a.x_n, n), "sum_squares",
+          "takes a vector and a place for its result");
+  const float* const x_n = a.x_n.as<const float>();
+  const Parts parts(n, 4096);
+  double sums[Parts::kParts] = {};
+#pragma omp parallel for schedule(static) if (n > kWorthThreads)
+  for (std::int64_t p = 0; p < parts.count; ++p) {
+    double sum = 0;
+#pragma omp simd reduction(+ : sum)
+    for (std::int64_t i = parts.first(p); i < parts.end(p); ++i) sum += double(x_n[i]) * double(x_n[i]);
+    sums[p] = sum;
+  }
+  *a.result = 0;
+  for (std::int64_t p = 0; p < parts.count; ++p) *a.result += sums[p];
+}
+
+}  // namespace zt::kernels
