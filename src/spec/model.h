@@ -29,6 +29,7 @@ struct TensorSpec {
   bool decay = false;       // weight decay: matrices (embeddings too) yes, norms and biases no
   Init init = Init::normal;
   std::int64_t elements() const;
+  bool operator==(const TensorSpec&) const = default;
 };
 
 enum class BlockKind { embedding, transformer, head };
@@ -55,6 +56,7 @@ struct BlockSpec {
   std::int64_t elements = 0;                            // sum over tensors
   const TensorSpec* find(std::string_view role) const;  // nullptr when the block has none
   const TensorSpec& at(std::string_view role) const;    // throws a bug otherwise
+  bool operator==(const BlockSpec&) const = default;
 };
 
 // Position embedding by rotation. `scaling` is Hugging Face's rope_type; spec/rope.h makes frequencies of it.
@@ -68,6 +70,7 @@ struct Rope {
   double beta_fast = 32.0, beta_slow = 1.0;                        // yarn
   std::optional<double> attention_factor, mscale, mscale_all_dim;  // yarn
   bool truncate = true;                                            // yarn
+  bool operator==(const Rope&) const = default;
 };
 const char* name(Rope::Scaling scaling);
 
@@ -87,6 +90,7 @@ struct ModelSpec {
   float attention_scale =
       1.f;  // scores are q.k times this: 1/sqrt(head_size), or 1 for scale_attn_weights: false
   std::vector<int> windows;  // per layer: keys a query sees, itself included; 0 = all before it
+  // As written in the config; absent when it does not say, or names an id outside the vocabulary.
   std::optional<int> bos_token, pad_token;
   std::vector<int> eos_tokens;
   std::vector<BlockSpec> blocks;  // embedding, `layers` transformer blocks, head
@@ -99,12 +103,14 @@ struct ModelSpec {
   int window(int layer) const { return windows.at(std::size_t(layer)); }
   int q_size() const { return heads * head_size; }      // columns of q and rows of o
   int kv_size() const { return kv_heads * head_size; }  // columns of k, and of v
+  bool operator==(const ModelSpec&) const = default;
 };
 
 // Reads a parsed config.json of model type gpt2 (old files without model_type too), llama, mistral, qwen2 or
-// qwen3. Missing keys take Hugging Face's defaults of that type. Throws Error(model) listing all faults: what
-// is missing or out of bounds, and what would change the mathematics and is not supported, by name. Unknown
-// keys that say nothing are ignored. `where` names the config in errors (a file, or "model.config").
+// qwen3. Sizes must be written out; other missing keys take Hugging Face's defaults of that type. Throws
+// Error(model) listing all faults: what is missing, mistyped or out of bounds, and what would change the
+// mathematics and is not supported, by name. Other unknown keys are ignored, as is dropout (the recipe has
+// it) and torch_dtype (the tensors decide). `where` names the config in errors (a file, or "model.config").
 ModelSpec from_config(const nlohmann::json& config, const std::string& where);
 
 // The config.json of `spec` for export: `original` with everything that `spec` means written out, so that
