@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "exchange/binding.h"
 #include "exchange/safetensors.h"
 #include "tensor/dtype.h"
 
@@ -55,10 +56,6 @@ class ModelFolder {
   Dtype stored_dtype() const;
 
  private:
-  struct Place {
-    const SafetensorsFile* file = nullptr;
-    const StoredTensor* tensor = nullptr;
-  };
   std::filesystem::path path_;
   nlohmann::json config_;
   std::vector<std::unique_ptr<SafetensorsFile>> files_;

@@ -94,6 +94,7 @@ class SafetensorsWriter {
   void write_at(std::int64_t offset, std::span<const std::byte> bytes);
   std::filesystem::path path_, partial_;
   int descriptor_ = -1;
+  bool finished_ = false;
   std::vector<Range> ranges_;
   std::map<std::string, std::size_t, std::less<>> index_;
 };
