@@ -48,14 +48,16 @@ inline constexpr std::int64_t kAlignment = 64;
 struct Op {
   OpKind kind = OpKind::forward;
   Lane lane = Lane::compute;
-  int block = -1;             // -1: norm
-  int micro = -1;             // -1: norm, update; the gathers and reductions that serve several micro-batches
-  std::vector<SlotId> reads;  // must be there and finished
-  std::vector<SlotId> writes;  // changed in place (so also read)
-  std::vector<SlotId> births;  // exist from here: the op writes all of them, their old bytes mean nothing
+  int block = -1;  // -1: norm
+  int micro = -1;  // -1: norm, update; the gathers and reductions that serve several micro-batches
+  std::vector<SlotId> reads = {};   // must be there and finished
+  std::vector<SlotId> writes = {};  // changed in place (so also read)
+  std::vector<SlotId> births =
+      {};  // exist from here: the op writes all of them, their old bytes mean nothing
   std::vector<SlotId>
-      frees;               // last touched here; each is also in reads, writes or births (then it is scratch)
-  std::vector<int> waits;  // ops that must have finished; -1 is the last op of the previous step. Derived
+      frees;  // last touched here; each is also in reads, writes or births (then it is scratch)
+  std::vector<int> waits =
+      {};  // ops that must have finished; -1 is the last op of the previous step. Derived
   friend bool operator==(const Op&, const Op&) = default;
 };
 

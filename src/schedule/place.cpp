@@ -1,0 +1,80 @@
+#include <algorithm>
+#include <numeric>
+
+#include "schedule/passes.h"
+
+namespace zt::schedule {
+namespace {
+
+std::int64_t aligned(std::int64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
+
+// First and last op of every arena slot; -1, -1 for permanent ones.
+struct Lifetimes {
+  std::vector<int> birth, death;
+
+  explicit Lifetimes(const Schedule& s) : birth(s.slots.size(), -1), death(s.slots.size(), -1) {
+    for (int i = 0; i < int(s.ops.size()); ++i) {
+      for (SlotId slot : s.ops[std::size_t(i)].births) birth[std::size_t(slot)] = i;
+      for (SlotId slot : s.ops[std::size_t(i)].frees) death[std::size_t(slot)] = i;
+    }
+  }
+};
+
+// The slots placed so far, found by time: those live at an op, and those born at an op.
+class Placed {
+ public:
+  Placed(const Schedule& s, const Lifetimes& life)
+      : s_(s), life_(life), live_(s.ops.size()), born_(s.ops.size()) {}
+
+  void add(SlotId slot) {
+    const int birth = life_.birth[std::size_t(slot)], death = life_.death[std::size_t(slot)];
+    born_[std::size_t(birth)].push_back(slot);
+    for (int i = birth; i <= death; ++i) live_[std::size_t(i)].push_back(slot);
+  }
+
+  // The lowest offset where `slot` shares no byte with a placed slot that lives at the same time.
+  std::int64_t lowest_gap(SlotId slot) const {
+    std::vector<SlotId> others = live_[std::size_t(life_.birth[std::size_t(slot)])];
+    for (int i = life_.birth[std::size_t(slot)] + 1; i <= life_.death[std::size_t(slot)]; ++i)
+      others.insert(others.end(), born_[std::size_t(i)].begin(), born_[std::size_t(i)].end());
+    std::sort(others.begin(), others.end(), [&](SlotId a, SlotId b) { return at(a).offset < at(b).offset; });
+    std::int64_t offset = 0;
+    for (SlotId other : others) {
+      if (at(other).offset >= offset + at(slot).bytes) break;
+      offset = std::max(offset, aligned(at(other).offset + at(other).bytes));
+    }
+    return offset;
+  }
+
+ private:
+  const Slot& at(SlotId slot) const { return s_.slots[std::size_t(slot)]; }
+
+  const Schedule& s_;
+  const Lifetimes& life_;
+  std::vector<std::vector<SlotId>> live_, born_;
+};
+
+}  // namespace
+
+Schedule place(Schedule s) {
+  const Lifetimes life(s);
+  std::vector<SlotId> order;
+  for (SlotId slot = 0; slot < int(s.slots.size()); ++slot)
+    if (!permanent(s.slots[std::size_t(slot)])) order.push_back(slot);
+  std::stable_sort(order.begin(), order.end(), [&](SlotId a, SlotId b) {
+    const std::int64_t size_a = s.slots[std::size_t(a)].bytes, size_b = s.slots[std::size_t(b)].bytes;
+    return size_a != size_b ? size_a > size_b : life.birth[std::size_t(a)] < life.birth[std::size_t(b)];
+  });
+
+  Placed placed(s, life);
+  s.arena_bytes = 0;
+  for (SlotId slot : order) {
+    Slot& it = s.slots[std::size_t(slot)];
+    it.offset = placed.lowest_gap(slot);
+    placed.add(slot);
+    s.arena_bytes = std::max(s.arena_bytes, aligned(it.offset + it.bytes));
+  }
+  return s;
+}
+
+}  // namespace zt::schedule
