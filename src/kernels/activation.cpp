@@ -42,7 +42,7 @@ void gelu_typed(const Gelu& a) {
     const T* const from = x[row] + first;
     T* const to = y[row] + first;
 #pragma omp simd
-    for (std::int64_t i = 0; i < count; ++i) to[i] = T(gelu(float(from[i])));
+    for (std::int64_t i = 0; i < count; ++i) to[i] = rounded_to<T>(gelu(float(from[i])));
   });
 }
 
@@ -54,7 +54,8 @@ void gelu_backward_typed(const GeluGrad& a) {
     const T *const x_F = x[row] + first, *const dy_F = dy[row] + first;
     T* const dx_F = dx[row] + first;
 #pragma omp simd
-    for (std::int64_t i = 0; i < count; ++i) dx_F[i] = T(float(dy_F[i]) * gelu_slope(float(x_F[i])));
+    for (std::int64_t i = 0; i < count; ++i)
+      dx_F[i] = rounded_to<T>(float(dy_F[i]) * gelu_slope(float(x_F[i])));
   });
 }
 
@@ -66,7 +67,8 @@ void swiglu_typed(const SwiGlu& a) {
     const T *const gate_F = gate[row] + first, *const up_F = up[row] + first;
     T* const y_F = y[row] + first;
 #pragma omp simd
-    for (std::int64_t i = 0; i < count; ++i) y_F[i] = T(Silu{float(gate_F[i])}.value() * float(up_F[i]));
+    for (std::int64_t i = 0; i < count; ++i)
+      y_F[i] = rounded_to<T>(Silu{float(gate_F[i])}.value() * float(up_F[i]));
   });
 }
 
@@ -83,8 +85,8 @@ void swiglu_backward_typed(const SwiGluGrad& a) {
                for (std::int64_t i = 0; i < count; ++i) {
                  const Silu gate_silu{float(gate_F[i])};
                  const float u = float(up_F[i]), d = float(dy_F[i]);
-                 dgate_F[i] = T(d * u * gate_silu.slope());
-                 dup_F[i] = T(d * gate_silu.value());
+                 dgate_F[i] = rounded_to<T>(d * u * gate_silu.slope());
+                 dup_F[i] = rounded_to<T>(d * gate_silu.value());
                }
              });
 }

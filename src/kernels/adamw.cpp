@@ -38,7 +38,7 @@ void update(Factors f, float* p_n, float* m_n, float* v_n, const float* g_n, std
 template <typename W>
 void publish(const float* p_n, W* w_n, std::int64_t count) {
 #pragma omp simd
-  for (std::int64_t i = 0; i < count; ++i) w_n[i] = W(p_n[i]);
+  for (std::int64_t i = 0; i < count; ++i) w_n[i] = rounded_to<W>(p_n[i]);
 }
 
 template <typename W>

@@ -57,7 +57,7 @@ void dropout_row(const Dropout& a, std::int64_t row, const T* x_D, T* y_D, std::
 #pragma omp simd
     for (std::int64_t i = 0; i < end - first; ++i) {
       const float kept = uniform(word[i]) >= p ? float(x[i]) * scale : 0.f;
-      y[i] = T(kAccumulate ? float(y[i]) + kept : kept);
+      y[i] = rounded_to<T>(kAccumulate ? float(y[i]) + kept : kept);
     }
   }
 }

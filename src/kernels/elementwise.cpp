@@ -18,7 +18,7 @@ void cast_typed(const Cast& a) {
     const X* const from = x[row] + first;
     Y* const to = y[row] + first;
 #pragma omp simd
-    for (std::int64_t i = 0; i < count; ++i) to[i] = Y(float(from[i]));
+    for (std::int64_t i = 0; i < count; ++i) to[i] = rounded_to<Y>(float(from[i]));
   });
 }
 
@@ -30,7 +30,7 @@ void add_typed(const Add& s) {
     const T *const left = a[row] + first, *const right = b[row] + first;
     T* const sum = y[row] + first;
 #pragma omp simd
-    for (std::int64_t i = 0; i < count; ++i) sum[i] = T(float(left[i]) + float(right[i]));
+    for (std::int64_t i = 0; i < count; ++i) sum[i] = rounded_to<T>(float(left[i]) + float(right[i]));
   });
 }
 

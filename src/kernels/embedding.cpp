@@ -23,7 +23,7 @@ void embedding_typed(const Embedding& a) {
     }
     const T* const position_D = wpe[positions_N[n]];
 #pragma omp simd
-    for (std::int64_t d = 0; d < D; ++d) y_D[d] = T(float(token_D[d]) + float(position_D[d]));
+    for (std::int64_t d = 0; d < D; ++d) y_D[d] = rounded_to<T>(float(token_D[d]) + float(position_D[d]));
   }
 }
 

@@ -35,7 +35,7 @@ void rms_norm_group(const T* x_D, const T* g_D, T* y_D, float* r_out, std::int64
   for (std::int64_t d = 0; d < D; ++d) squares += float(x_D[d]) * float(x_D[d]);
   const float r = 1.f / std::sqrt(squares / float(D) + eps);
 #pragma omp simd
-  for (std::int64_t d = 0; d < D; ++d) y_D[d] = T(float(x_D[d]) * r * float(g_D[d]));
+  for (std::int64_t d = 0; d < D; ++d) y_D[d] = rounded_to<T>(float(x_D[d]) * r * float(g_D[d]));
   *r_out = r;
 }
 
@@ -51,7 +51,7 @@ void rms_norm_group_backward(const T* x_D, const T* g_D, const T* dy_D, T* dx_D,
   for (std::int64_t d = 0; d < D; ++d) {
     const float h = float(x_D[d]) * r, dy = float(dy_D[d]);
     const float dx = r * (dy * float(g_D[d]) - h * along);
-    dx_D[d] = T(kAccumulate ? float(dx_D[d]) + dx : dx);
+    dx_D[d] = rounded_to<T>(kAccumulate ? float(dx_D[d]) + dx : dx);
     dg_D[d] += dy * h;
   }
 }
@@ -70,10 +70,10 @@ void layer_norm_group(const T* x_D, const T* g_D, const T* b_D, T* y_D, float* m
   if (b_D != nullptr) {
 #pragma omp simd
     for (std::int64_t d = 0; d < D; ++d)
-      y_D[d] = T((float(x_D[d]) - mean) * r * float(g_D[d]) + float(b_D[d]));
+      y_D[d] = rounded_to<T>((float(x_D[d]) - mean) * r * float(g_D[d]) + float(b_D[d]));
   } else {
 #pragma omp simd
-    for (std::int64_t d = 0; d < D; ++d) y_D[d] = T((float(x_D[d]) - mean) * r * float(g_D[d]));
+    for (std::int64_t d = 0; d < D; ++d) y_D[d] = rounded_to<T>((float(x_D[d]) - mean) * r * float(g_D[d]));
   }
   *mean_out = mean;
   *r_out = r;
@@ -95,7 +95,7 @@ void layer_norm_group_backward(const T* x_D, const T* g_D, const T* dy_D, T* dx_
   for (std::int64_t d = 0; d < D; ++d) {
     const float h = (float(x_D[d]) - mean) * r, dy = float(dy_D[d]);
     const float dx = r * (dy * float(g_D[d]) - level - h * along);
-    dx_D[d] = T(kAccumulate ? float(dx_D[d]) + dx : dx);
+    dx_D[d] = rounded_to<T>(kAccumulate ? float(dx_D[d]) + dx : dx);
     dg_D[d] += dy * h;
     db_D[d] += dy;
   }

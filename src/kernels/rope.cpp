@@ -12,8 +12,8 @@ void rotate(T* x_d, const float* cos_d2, const float* sin_d2, float sign, std::i
   for (std::int64_t i = 0; i < half; ++i) {
     const float c = cos_d2[i], s = sign * sin_d2[i];
     const float low = float(x_d[i]), high = float(x_d[i + half]);
-    x_d[i] = T(low * c - high * s);
-    x_d[i + half] = T(high * c + low * s);
+    x_d[i] = rounded_to<T>(low * c - high * s);
+    x_d[i + half] = rounded_to<T>(high * c + low * s);
   }
 }
 
