@@ -39,7 +39,8 @@ class Descriptor {
 }
 
 Descriptor open_for_reading(const fs::path& path, Blame blame) {
-  const int raw = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  // Without O_NONBLOCK, opening a pipe waits for a writer; regular files don't know the difference.
+  const int raw = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (raw < 0) fail(blame, "open", path, "check the path; relative paths start at the current folder");
   return Descriptor(raw);
 }
@@ -50,6 +51,23 @@ std::int64_t size_of(const Descriptor& file, const fs::path& path, Blame blame) 
   if (!S_ISREG(info.st_mode)) throw Error(blame, cat(path.string(), " is not a regular file"));
   return info.st_size;
 }
+
+// Removes the file when a write stops half-way.
+class Partial {
+ public:
+  explicit Partial(const fs::path& final_path) : path_(fs::path(final_path).concat(".partial")) {}
+  ~Partial() {
+    if (!complete_) ::unlink(path_.c_str());
+  }
+  Partial(const Partial&) = delete;
+  Partial& operator=(const Partial&) = delete;
+  const fs::path& path() const { return path_; }
+  void complete() { complete_ = true; }
+
+ private:
+  fs::path path_;
+  bool complete_ = false;
+};
 
 void sync_folder(const fs::path& folder) {
   const Descriptor handle(::open(folder.empty() ? "." : folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
@@ -78,18 +96,19 @@ std::string read_text_file(const fs::path& path, Blame blame, std::int64_t limit
 
 void write_file(const fs::path& path, std::string_view bytes) {
   const std::string hint = "is the folder writable, and is there space on the disk?";
-  const fs::path partial = fs::path(path).concat(".partial");
-  Descriptor file(::open(partial.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
-  if (file.raw() < 0) fail(Blame::machine, "create", partial, hint);
+  Partial partial(path);
+  Descriptor file(::open(partial.path().c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
+  if (file.raw() < 0) fail(Blame::machine, "create", partial.path(), hint);
   while (!bytes.empty()) {
     const ssize_t n = ::write(file.raw(), bytes.data(), bytes.size());
     if (n < 0 && errno == EINTR) continue;
-    if (n < 0) fail(Blame::machine, "write", partial, hint);
+    if (n < 0) fail(Blame::machine, "write", partial.path(), hint);
     bytes.remove_prefix(static_cast<std::size_t>(n));
   }
-  if (::fsync(file.raw()) != 0) fail(Blame::machine, "sync", partial, hint);
-  if (::close(file.release()) != 0) fail(Blame::machine, "close", partial, hint);
-  if (::rename(partial.c_str(), path.c_str()) != 0) fail(Blame::machine, "rename to", path, hint);
+  if (::fsync(file.raw()) != 0) fail(Blame::machine, "sync", partial.path(), hint);
+  if (::close(file.release()) != 0) fail(Blame::machine, "close", partial.path(), hint);
+  if (::rename(partial.path().c_str(), path.c_str()) != 0) fail(Blame::machine, "rename to", path, hint);
+  partial.complete();
   sync_folder(path.parent_path());
 }
 
@@ -123,6 +142,7 @@ std::string digest_of(std::string_view bytes) { return as_hex(XXH3_128bits(bytes
 
 std::string digest_of_file(const fs::path& path, Blame blame) {
   const Descriptor file = open_for_reading(path, blame);
+  size_of(file, path, blame);  // refuses what is not a regular file: a device may have no end
   const std::unique_ptr<XXH3_state_t, decltype(&XXH3_freeState)> state(XXH3_createState(), &XXH3_freeState);
   XXH3_128bits_reset(state.get());
   std::vector<char> piece(1 << 20);

@@ -64,16 +64,25 @@ std::string nearest(std::string_view word, const std::vector<std::string>& candi
   return best;
 }
 
-bool parse_int(std::string_view text, std::int64_t* value) {
-  if (starts_with(text, "+")) text.remove_prefix(1);
-  const auto [end, status] = std::from_chars(text.data(), text.data() + text.size(), *value);
-  return status == std::errc() && end == text.data() + text.size() && !text.empty();
+// from_chars knows no plus sign; behind one, another sign is no number.
+static bool drop_plus(std::string_view* text) {
+  if (!starts_with(*text, "+")) return true;
+  text->remove_prefix(1);
+  return !starts_with(*text, "-");
 }
 
-bool parse_double(std::string_view text, double* value) {
-  if (starts_with(text, "+")) text.remove_prefix(1);
+template <typename Number>
+static bool parse_all(std::string_view text, Number* value) {
+  if (!drop_plus(&text)) return false;
   const auto [end, status] = std::from_chars(text.data(), text.data() + text.size(), *value);
-  return status == std::errc() && end == text.data() + text.size() && !text.empty();
+  return status == std::errc() && end == text.data() + text.size();
+}
+
+bool parse_int(std::string_view text, std::int64_t* value) { return parse_all(text, value); }
+
+// "inf" and "nan" are words to from_chars, but no numbers a person may set.
+bool parse_double(std::string_view text, double* value) {
+  return parse_all(text, value) && std::isfinite(*value);
 }
 
 std::string with_commas(std::int64_t value) {
@@ -87,12 +96,14 @@ std::string human_bytes(std::int64_t bytes) {
   const char* units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
   double amount = static_cast<double>(bytes);
   int unit = 0;
-  while (std::abs(amount) >= 1024 && unit < 4) amount /= 1024, ++unit;
+  // 1023.995 and more would be printed as 1024.00 of the smaller unit.
+  while (std::abs(amount) >= (unit == 0 ? 1024 : 1023.995) && unit < 4) amount /= 1024, ++unit;
   return unit == 0 ? fmt::format("{} B", bytes) : fmt::format("{:.2f} {}", amount, units[unit]);
 }
 
 std::string human_seconds(double seconds) {
-  if (seconds < 60) return fmt::format("{:.1f} s", seconds);
+  if (!std::isfinite(seconds)) return "unknown";
+  if (seconds < 59.95) return fmt::format("{:.1f} s", seconds);
   const std::int64_t whole = std::llround(seconds);
   if (whole < 3600) return fmt::format("{}m {:02}s", whole / 60, whole % 60);
   return fmt::format("{}h {:02}m {:02}s", whole / 3600, whole / 60 % 60, whole % 60);
