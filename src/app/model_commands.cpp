@@ -1,5 +1,8 @@
 // Commands about a model folder: text from it, its tokenizer, another copy of it.
+#include <algorithm>
 #include <iostream>
+#include <iterator>
+#include <optional>
 #include <sstream>
 
 #include "app/commands.h"
@@ -77,15 +80,20 @@ class TextStream {
   std::size_t printed_ = 0;
 };
 
+// What a text begins with: the beginning token where the tokenizer wants one or there is no prompt; models
+// that have only an end token were trained to begin after it.
+static std::optional<std::int32_t> start_token(const text::Tokenizer& tokenizer, bool no_prompt) {
+  if (tokenizer.bos() && (tokenizer.adds_bos() || no_prompt)) return tokenizer.bos();
+  return no_prompt ? tokenizer.eos() : std::nullopt;
+}
+
 int generate(const GenerateArgs& args) {
   const train::ModelSource source = train::open_model_folder(args.model);
   const auto tokenizer = text::load_tokenizer(args.model);
-  std::vector<std::int32_t> prompt;
-  const bool needs_start = args.prompt.empty();
-  if (tokenizer->bos() && (tokenizer->adds_bos() || needs_start)) prompt.push_back(*tokenizer->bos());
-  if (prompt.empty() && needs_start && tokenizer->eos()) prompt.push_back(*tokenizer->eos());
   const std::vector<std::int32_t> content = tokenizer->encode(args.prompt);
-  prompt.insert(prompt.end(), content.begin(), content.end());
+  std::vector<std::int32_t> prompt;
+  if (const auto start = start_token(*tokenizer, args.prompt.empty())) prompt.push_back(*start);
+  std::ranges::copy(content, std::back_inserter(prompt));
 
   // The cache need not hold more than this text can use.
   const auto wanted = static_cast<std::int64_t>(prompt.size()) + args.max_tokens;

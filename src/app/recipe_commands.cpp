@@ -69,7 +69,7 @@ int manual() {
 
 int show_data(const RecipeArgs& args, std::int64_t rows) {
   const recipe::Loaded loaded = load(args);
-  const train::Setup s = train::open(loaded.recipe);
+  const train::Setup s = train::open(loaded.recipe, train::Use::looking);
   const data::Dataset& train = *s.data.train;
   log::info(cat("training: ", with_commas(train.documents()), " documents, ", with_commas(train.tokens()),
                 " tokens, ", with_commas(train.rows()), " rows of up to ", train.length(), " ids"));
@@ -95,7 +95,7 @@ int evaluate(const std::string& model, RecipeArgs args) {
   r.model.base = model;
   r.model.config = nullptr;
   r.tokenizer = {std::nullopt, model};
-  const train::Setup s = train::open(r);
+  const train::Setup s = train::open(r, train::Use::evaluation);
   exec::Engine engine(s.source.spec, train::engine_options(r, false));
   train::load_weights(s.source, engine.params(), 0);
   const train::Evaluation e = train::evaluate(engine, *s.data.validation, r.train.eval_batch_size);

@@ -33,6 +33,11 @@ Decoder::Decoder(const spec::ModelSpec& model, Dtype dtype, std::int64_t capacit
   }
 }
 
+void Decoder::clear() {
+  length_ = 0;
+  for (layers::KvCache& cache : caches_) cache.length = 0;
+}
+
 std::span<const float> Decoder::step(std::int32_t token) {
   if (length_ >= capacity_) throw Error(Blame::bug, "the decoder's context is full");
   std::int32_t position = static_cast<std::int32_t>(length_++);

@@ -19,6 +19,8 @@ class Decoder {
 
   // Appends a token; returns the logits of what comes next, valid until the next call.
   std::span<const float> step(std::int32_t token);
+  // Forgets all tokens.
+  void clear();
   std::int64_t length() const { return length_; }
   std::int64_t capacity() const { return capacity_; }
   shard::ParamStore& params() { return params_; }

@@ -34,6 +34,15 @@ std::int32_t sample(std::span<const float> logits, const SamplingOptions& o, std
   return best;
 }
 
+// Begins the context anew with the last half of what fits of `text`.
+static std::span<const float> restart(exec::Decoder& decoder, std::span<const std::int32_t> text) {
+  decoder.clear();
+  std::span<const float> logits;
+  for (const std::int32_t id : text.last(static_cast<std::size_t>((decoder.capacity() + 1) / 2)))
+    logits = decoder.step(id);
+  return logits;
+}
+
 std::vector<std::int32_t> generate(exec::Decoder& decoder, std::span<const std::int32_t> prompt,
                                    std::span<const int> stop, const SamplingOptions& options,
                                    const std::function<void(std::int32_t)>& emit) {
@@ -43,18 +52,17 @@ std::vector<std::int32_t> generate(exec::Decoder& decoder, std::span<const std::
   if (static_cast<std::int64_t>(prompt.size()) > decoder.capacity())
     throw Error(Blame::usage, "the prompt has " + std::to_string(prompt.size()) +
                                   " tokens; the model's context is " + std::to_string(decoder.capacity()));
+  std::vector<std::int32_t> text(prompt.begin(), prompt.end());
   std::span<const float> logits;
   for (const std::int32_t id : prompt) logits = decoder.step(id);
-  std::vector<std::int32_t> made;
   for (std::int64_t n = 0; n < options.max_tokens; ++n) {
     const std::int32_t id = sample(logits, options, static_cast<std::uint64_t>(n));
     if (std::ranges::find(stop, id) != stop.end()) break;
-    made.push_back(id);
+    text.push_back(id);
     emit(id);
-    if (decoder.length() == decoder.capacity()) break;
-    logits = decoder.step(id);
+    logits = decoder.length() < decoder.capacity() ? decoder.step(id) : restart(decoder, text);
   }
-  return made;
+  return {text.begin() + static_cast<std::ptrdiff_t>(prompt.size()), text.end()};
 }
 
 }  // namespace zt::train

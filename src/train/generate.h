@@ -23,8 +23,9 @@ struct SamplingOptions {
 // Source of top-p: Holtzman et al. 2020, section 3.1.
 std::int32_t sample(std::span<const float> logits, const SamplingOptions& options, std::uint64_t number);
 
-// Feeds `prompt` (at least one id), then draws until max_tokens, a token of `stop`, or a full context.
-// `emit` gets each new token. Returns the new tokens, a stop token left out.
+// Feeds `prompt` (at least one id), then draws until max_tokens or a token of `stop`. When the context is
+// full, the model goes on from the last half of it. `emit` gets each new token. Returns the new tokens, a
+// stop token left out.
 std::vector<std::int32_t> generate(exec::Decoder& decoder, std::span<const std::int32_t> prompt,
                                    std::span<const int> stop, const SamplingOptions& options,
                                    const std::function<void(std::int32_t)>& emit);

@@ -13,6 +13,15 @@
 namespace zt::train {
 namespace fs = std::filesystem;
 
+// A folder that no run has made may hold a person's own files of the names a run writes.
+static void require_free_names(const fs::path& path) {
+  for (const char* const name : {"recipe.yaml", "plan.txt", "log.txt"}) {
+    if (fs::exists(path / name))
+      throw Error(Blame::usage, cat(path.string(), " holds ", name, ", which no run has written; it is kept"),
+                  "choose a new folder as run.output_dir");
+  }
+}
+
 RunFolder::RunFolder(const fs::path& path) : path_(path) {
   std::error_code failed;
   fs::create_directories(path, failed);
@@ -21,6 +30,7 @@ RunFolder::RunFolder(const fs::path& path) : path_(path) {
                 "choose another run.output_dir");
   // The lock is the system's, so it ends with the process however that ends.
   const fs::path lock_file = path / ".lock";
+  if (!fs::exists(lock_file)) require_free_names(path);
   lock_ = ::open(lock_file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
   if (lock_ < 0)
     throw Error(Blame::machine, cat("cannot write in run folder ", path.string(), ": ", std::strerror(errno)),

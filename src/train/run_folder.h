@@ -8,7 +8,8 @@ namespace zt::train {
 
 class RunFolder {
  public:
-  // Makes the folder and locks it. Throws Error(usage) when it already holds a run or another process has it.
+  // Makes the folder and locks it. Throws Error(usage) when it already holds a run, or files that a run
+  // would overwrite, or another process has it.
   explicit RunFolder(const std::filesystem::path& path);
   ~RunFolder();
   RunFolder(const RunFolder&) = delete;

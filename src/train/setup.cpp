@@ -4,6 +4,8 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "device/arena.h"
+#include "train/fit.h"
 
 namespace zt::train {
 
@@ -40,11 +42,12 @@ exec::EngineOptions engine_options(const recipe::Recipe& r, bool training) {
           static_cast<std::uint64_t>(r.run.seed)};
 }
 
-Setup open(const recipe::Recipe& r) {
+Setup open(const recipe::Recipe& r, Use use) {
   Setup s;
   s.tokenizer = open_tokenizer(r);
   s.source = open_model(r.model, *s.tokenizer);
   check_context(r, s.source.spec);
+  if (use != Use::looking) require_fit(r, s.source.spec, use == Use::training, device::available_bytes());
   s.data = data::open_text(r.data, *s.tokenizer, s.source.spec.vocab);
   return s;
 }

@@ -23,7 +23,11 @@ struct Setup {
   data::TextData data;
 };
 
-Setup open(const recipe::Recipe& recipe);
+// What the setup is for: only steps need memory.
+enum class Use { training, evaluation, looking };
+
+// A plan that does not fit the memory is Error(machine), before any data are read.
+Setup open(const recipe::Recipe& recipe, Use use);
 
 // The recipe's model by its config alone: no weights and, where the config says vocab_size, no other file are
 // opened.

@@ -12,6 +12,10 @@ volatile std::sig_atomic_t requested = 0;
 // Only async-signal-safe calls here.
 void on_signal(int number) {
   if (requested != 0 && number == SIGINT) ::_exit(130);
+  if (requested == 0 && number == SIGINT) {
+    constexpr char text[] = "\nstopping after this step; Ctrl-C again ends at once\n";
+    [[maybe_unused]] const auto ignored = ::write(STDERR_FILENO, text, sizeof text - 1);
+  }
   requested = number;
 }
 

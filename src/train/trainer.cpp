@@ -146,7 +146,8 @@ void Trainer::one_step(std::int64_t step) {
   const StepBatch batch = batch_of(step);
   const recipe::Optimizer& o = recipe_.optimizer;
   kernels::AdamW adamw;
-  adamw.lr = static_cast<float>(learning_rate(recipe_.lr_schedule, o.learning_rate, step, steps_));
+  const double rate = learning_rate(recipe_.lr_schedule, o.learning_rate, step, steps_);
+  adamw.lr = static_cast<float>(rate);
   adamw.beta1 = static_cast<float>(o.betas[0]);
   adamw.beta2 = static_cast<float>(o.betas[1]);
   adamw.eps = static_cast<float>(o.eps);
@@ -164,7 +165,7 @@ void Trainer::one_step(std::int64_t step) {
   m.supervised_tokens = batch.supervised;
   m.tokens = batch.tokens;
   m.slots = recipe_.train.global_batch_size * recipe_.data.sequence_length;
-  m.learning_rate = adamw.lr;
+  m.learning_rate = rate;
   m.grad_norm = result.grad_norm;
   m.skipped = !result.finite;
   m.step_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
@@ -206,7 +207,7 @@ void Trainer::export_now() const {
 }  // namespace
 
 int train(const recipe::Loaded& loaded, bool dry_run) {
-  Setup setup = open(loaded.recipe);
+  Setup setup = open(loaded.recipe, Use::training);
   if (dry_run) {
     log::info(plan::text(plan::plan_step(setup.source.spec, step_shape(loaded.recipe, true))));
     log::info(cat("dry run: recipe, model and data are good for ",
