@@ -1,0 +1,148 @@
+// Trains GPT-2 124M with random weights on random tokens and prints, for each dtype: tokens/s, GFLOP/s by the
+// formula 6N + 12LHQT, and the share of the rate that oneDNN's products reach on the same shapes in the same
+// run. Usage: throughput [--rows 4] [--length 1024] [--steps 3] [--dtype f32|bf16] [--recompute none|full]
+// The number of threads is OMP_NUM_THREADS. Record the command, the machine and the output in bench/records/.
+#include <omp.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstring>
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "base/random.h"
+#include "base/text.h"
+#include "device/arena.h"
+#include "exec/engine.h"
+#include "spec/flops.h"
+
+namespace {
+
+using namespace zt;
+
+double seconds_of(const std::function<void()>& work) {
+  const auto start = std::chrono::steady_clock::now();
+  work();
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+double best_of(int times, const std::function<void()>& work) {
+  double best = 1e30;
+  for (int i = 0; i < times; ++i) best = std::min(best, seconds_of(work));
+  return best;
+}
+
+struct Settings {
+  std::int64_t rows = 4, length = 1024;
+  int steps = 3;
+  Dtype dtype = Dtype::f32;
+  schedule::Recompute recompute = schedule::Recompute::none;
+};
+
+Settings parse(int argc, char** argv) {
+  Settings s;
+  for (int i = 1; i + 1 < argc; i += 2) {
+    const std::string key = argv[i], value = argv[i + 1];
+    if (key == "--rows") s.rows = std::stoll(value);
+    if (key == "--length") s.length = std::stoll(value);
+    if (key == "--steps") s.steps = std::stoi(value);
+    if (key == "--dtype") s.dtype = value == "bf16" ? Dtype::bf16 : Dtype::f32;
+    if (key == "--recompute" && value == "full") s.recompute = schedule::Recompute::full;
+  }
+  return s;
+}
+
+spec::ModelSpec gpt2_124m() {
+  return spec::from_config(
+      nlohmann::json::parse(R"({"model_type": "gpt2", "vocab_size": 50257, "n_positions": 1024,
+      "n_embd": 768, "n_layer": 12, "n_head": 12})"),
+      "gpt2-124m");
+}
+
+// One product of a training step: the three layouts of a linear layer with I inputs and O outputs over N
+// tokens.
+struct Product {
+  std::int64_t I, O;
+  int times;
+};
+
+// FLOP/s over all products of a step, each weighted as often as the step does it: forward, input and weight
+// gradient.
+double product_rate(kernels::Kernels& k, const Settings& s, const spec::ModelSpec& m) {
+  const std::int64_t D = m.hidden, F = m.intermediate, N = s.rows * s.length, V = m.vocab,
+                     C = std::min<std::int64_t>(N, 1024);
+  const Product products[] = {
+      {D, 3 * D, m.layers}, {D, D, m.layers}, {D, F, m.layers}, {F, D, m.layers}, {D, V, 1}};
+  const device::Arena x(N * F * 4, "x"), w(V * D * 4, "w"), y(std::max(N * F, C * V) * 4, "y"),
+      dw(V * D * 4, "dw");
+  double flops = 0, seconds = 0;
+  for (const Product& p : products) {
+    const std::int64_t rows = p.O == V ? C : N;
+    const View x_NI(x.at(0), s.dtype, rows, p.I), y_NO(y.at(0), s.dtype, rows, p.O),
+        w_OI(w.at(0), s.dtype, p.O, p.I);
+    const double forward = best_of(3, [&] { k.linear({x_NI, w_OI, {}, y_NO}); });
+    const double dx =
+        best_of(3, [&] { k.linear_backward({x_NI, w_OI, y_NO, View(x.at(0), s.dtype, rows, p.I), {}, {}}); });
+    const double dw_time = best_of(
+        3, [&] { k.linear_backward({x_NI, w_OI, y_NO, {}, View(dw.at(0), Dtype::f32, p.O, p.I), {}}); });
+    const double repeats = double(p.times) * double(N) / double(rows);
+    flops += repeats * 6.0 * double(rows) * double(p.I) * double(p.O);
+    seconds += repeats * (forward + dx + dw_time);
+  }
+  return flops / seconds;
+}
+
+exec::HostBatch random_batch(const Settings& s, const spec::ModelSpec& m) {
+  exec::HostBatch batch;
+  batch.bounds.push_back(0);
+  const RandomStream random{1, Purpose::test, 0, 0};
+  for (std::int64_t i = 0; i < s.rows * s.length; ++i) {
+    batch.tokens.push_back(std::int32_t(random.u64(std::uint64_t(i)) % std::uint64_t(m.vocab)));
+    batch.targets.push_back(std::int32_t(random.u64(std::uint64_t(i) + 1) % std::uint64_t(m.vocab)));
+    batch.positions.push_back(std::int32_t(i % s.length));
+    if ((i + 1) % s.length == 0) batch.bounds.push_back(std::int32_t(i + 1));
+  }
+  return batch;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const Settings s = parse(argc, argv);
+  const spec::ModelSpec m = gpt2_124m();
+  exec::EngineOptions options;
+  options.shape = {size_of(s.dtype), false, true, s.length, s.rows, 1, 1, {s.recompute, 1}};
+  options.dtype = s.dtype;
+  exec::Engine engine(m, options);
+  shard::initialise(engine.params(), m, 1);
+  const double rate_before = product_rate(*engine.context().kernels, s, m);
+
+  const exec::HostBatch batch = random_batch(s, m);
+  kernels::AdamW adamw;
+  adamw.lr = 1e-4f;
+  double best = 1e30, loss = 0;
+  for (int step = 1; step <= s.steps + 1; ++step) {
+    adamw.t = step;
+    const double seconds = seconds_of([&] {
+      loss = engine.train_step({&batch, 1}, batch.supervised(), std::uint32_t(step), adamw, 1.0).loss_sum;
+    });
+    std::fprintf(stderr, "step %d: %.3f s, loss %.4f\n", step, seconds, loss / double(batch.supervised()));
+    if (step > 1) best = std::min(best, seconds);
+  }
+  const std::int64_t peak =
+      device::process_peak_bytes();  // before the second measurement of products adds its own
+  const double rate = std::max(rate_before, product_rate(*engine.context().kernels, s, m));
+  const double tokens = double(s.rows * s.length) / best;
+  const double flops = tokens * spec::training_flops_per_token(m, s.length);
+  std::printf(
+      "gpt2-124m %s %lld x %lld, %d threads: %.3f s/step, %.1f tokens/s, %.1f GFLOP/s = %.1f %% of oneDNN's "
+      "%.1f on the "
+      "same shapes; planned %s, arenas %s, process peak %s\n",
+      name(s.dtype), (long long)s.rows, (long long)s.length, omp_get_max_threads(), best, tokens, flops / 1e9,
+      100 * flops / rate, rate / 1e9, human_bytes(engine.plan().total()).c_str(),
+      human_bytes(device::arena_bytes()).c_str(), human_bytes(peak).c_str());
+  return 0;
+}
