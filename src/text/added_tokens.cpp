@@ -1,6 +1,7 @@
 #include "text/added_tokens.h"
 
 #include "text/regex.h"
+#include "text/utf8.h"
 
 namespace zt::text {
 namespace {
@@ -16,18 +17,18 @@ std::size_t previous_character(std::string_view text, std::size_t at) {
 }
 
 // Whether the character at `at` matches.
-bool is_at(const Regex& regex, std::string_view text, std::size_t at) {
+bool is_at(const Regex& character, std::string_view text, std::size_t at) {
   Match match;
-  return regex.find(text.substr(at), 0, &match) && match.begin == 0;
+  return character.find(text.substr(at, utf8_length(text[at])), 0, &match);
 }
 
 const Regex& word_character() {
-  static const Regex regex("\\A[\\p{alpha}\\p{M}\\p{Nd}\\p{Pc}\\p{joinc}]");
+  static const Regex regex("[\\p{alpha}\\p{M}\\p{Nd}\\p{Pc}\\p{joinc}]");
   return regex;
 }
 
 const Regex& white_space() {
-  static const Regex regex("\\A\\s");
+  static const Regex regex("\\s");
   return regex;
 }
 

@@ -68,6 +68,9 @@ std::string translated(const std::string& pattern) {
         refuse(pattern, i, cat("escape \\", next, " is not supported"));
       }
       ++i;
+      // The braces of \p{L} are part of the escape.
+      if ((next == 'p' || next == 'P') && i + 1 < pattern.size() && pattern[i + 1] == '{')
+        while (i + 1 < pattern.size() && pattern[i] != '}') out += pattern[++i];
     } else if (in_class) {
       if (c == '[') refuse(pattern, i, "a set inside a set is not supported");
       if (c == '&' && next == '&') refuse(pattern, i, "intersection of sets is not supported");
