@@ -1,10 +1,13 @@
 // The CPU backend's class; each method is defined in the file named after its kernel's header.
 #pragma once
 
+#include <vector>
+
 #include "kernels/kernels.h"
 
 namespace zt::kernels {
 
+// One caller at a time: kernels use all OpenMP threads themselves and share the scratch below.
 class CpuKernels final : public Kernels {
  public:
   CpuKernels();
@@ -33,8 +36,14 @@ class CpuKernels final : public Kernels {
   void add(const Add&) override;
 
  private:
-  struct MatmulCache;  // oneDNN primitives by shape, in linear.cpp
-  std::unique_ptr<MatmulCache> matmuls_;
+  struct MatmulCache;       // oneDNN primitives by shape, in linear.cpp
+  struct AttentionScratch;  // tiles of each thread, in attention.cpp
+  // Shared only because a shared_ptr remembers how to delete a type that is complete in one file alone.
+  static std::shared_ptr<MatmulCache> make_matmul_cache();
+  static std::shared_ptr<AttentionScratch> make_attention_scratch();
+  std::shared_ptr<MatmulCache> matmuls_;
+  std::shared_ptr<AttentionScratch> attention_;
+  std::vector<double> losses_;  // of a chunk of cross_entropy_head
 };
 
 }  // namespace zt::kernels

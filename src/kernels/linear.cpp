@@ -1,0 +1,302 @@
+// fp32 products go through dnnl_sgemm, bf16 ones through oneDNN's matmul primitive; where the processor has
+// no bf16 products the operands are widened to fp32 first. See linear.h for the contract.
+#include "kernels/linear.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <dnnl.hpp>
+#include <map>
+#include <unordered_map>
+#include <utility>
+
+#include "kernels/cpu_kernels.h"
+#include "kernels/cpu_math.h"
+
+namespace zt::kernels {
+namespace {
+
+// c_MN = op(a) op(b) (+ bias_N) (+ c), row-major; op transposes where its flag is set: a is then stored
+// [k, m], b [n, k]. a, b and bias share one dtype.
+struct Product {
+  bool a_transposed = false, b_transposed = false;
+  std::int64_t m = 0, n = 0, k = 0;
+  View a, b, bias, c;
+  bool add = false;
+};
+
+[[noreturn]] void refuse(const char* kernel, const std::string& what) {
+  throw Error(Blame::bug, cat(kernel, ": ", what));
+}
+
+void require_shape(const char* kernel, const char* what, const View& v, std::int64_t rows,
+                   std::int64_t cols) {
+  if (v.rows != rows || v.cols != cols || (v.rows > 1 && v.stride < v.cols))
+    refuse(kernel, cat(what, " is ", v.rows, " x ", v.cols, " with stride ", v.stride, ", needed ", rows,
+                       " x ", cols));
+}
+
+void require_dtype(const char* kernel, const char* what, const View& v, Dtype dtype) {
+  if (v.dtype != dtype) refuse(kernel, cat(what, " is ", name(v.dtype), ", needed ", name(dtype)));
+}
+
+void check_product_dtype(const char* kernel, const View& x) {
+  if (x.dtype != Dtype::f32 && x.dtype != Dtype::bf16) refuse(kernel, cat("no products of ", name(x.dtype)));
+}
+
+template <typename T>
+void widen_rows(const View& from, float* to) {
+  const std::int64_t cols = from.cols;
+  const T* const data = from.as<const T>();
+#pragma omp parallel for schedule(static)
+  for (std::int64_t r = 0; r < from.rows; ++r) {
+    const T* row = data + r * from.stride;
+    for (std::int64_t i = 0; i < cols; i += kLanes)
+      store_some(to + r * cols + i, load_some(row + i, int(std::min<std::int64_t>(kLanes, cols - i))),
+                 int(std::min<std::int64_t>(kLanes, cols - i)));
+  }
+}
+
+// Each row of c becomes bias, or gets bias added.
+void put_bias(const View& c, const float* bias, bool add) {
+  float* const data = c.as<float>();
+#pragma omp parallel for schedule(static)
+  for (std::int64_t r = 0; r < c.rows; ++r) {
+    float* row = data + r * c.stride;
+    if (!add) {
+      std::memcpy(row, bias, sizeof(float) * std::size_t(c.cols));
+    } else {
+      for (std::int64_t i = 0; i < c.cols; ++i) row[i] += bias[i];
+    }
+  }
+}
+
+void sgemm(const Product& p) {
+  if (p.bias) put_bias(p.c, p.bias.as<const float>(), p.add);
+  const float beta = p.add || p.bias ? 1.f : 0.f;
+  const auto status = dnnl_sgemm(p.a_transposed ? 'T' : 'N', p.b_transposed ? 'T' : 'N', p.m, p.n, p.k, 1.f,
+                                 p.a.as<const float>(), std::max<std::int64_t>(1, p.a.stride),
+                                 p.b.as<const float>(), std::max<std::int64_t>(1, p.b.stride), beta,
+                                 p.c.as<float>(), std::max<std::int64_t>(1, p.c.stride));
+  if (status != dnnl_success)
+    refuse("linear",
+           cat("dnnl_sgemm refused a ", p.m, " x ", p.n, " x ", p.k, " product, status ", int(status)));
+}
+
+// y (+)= wide, rounded once.
+void round_rows(const float* wide, const View& y, bool add) {
+  const std::int64_t cols = y.cols;
+  bf16* const data = y.as<bf16>();
+#pragma omp parallel for schedule(static)
+  for (std::int64_t r = 0; r < y.rows; ++r) {
+    for (std::int64_t i = 0; i < cols; i += kLanes) {
+      const int count = int(std::min<std::int64_t>(kLanes, cols - i));
+      Floats sum = load_some(wide + r * cols + i, count);
+      if (add) sum += load_some(data + r * y.stride + i, count);
+      store_some(data + r * y.stride + i, sum, count);
+    }
+  }
+}
+
+dnnl::memory::data_type dnnl_type(Dtype d) {
+  return d == Dtype::bf16 ? dnnl::memory::data_type::bf16 : dnnl::memory::data_type::f32;
+}
+
+dnnl::memory::desc matrix(std::int64_t rows, std::int64_t cols, std::int64_t stride, bool transposed,
+                          Dtype dtype) {
+  const dnnl::memory::dims strides =
+      transposed ? dnnl::memory::dims{1, stride} : dnnl::memory::dims{stride, 1};
+  return {dnnl::memory::dims{rows, cols}, dnnl_type(dtype), strides};
+}
+
+constexpr std::int64_t kColumnsAtOnce = 256, kRowsAtOnce = 64;
+
+// db += column sums of dy, in partial sums of 64 rows: each column is summed by one thread in one order.
+template <typename T>
+void add_column_sums(const View& dy, float* db) {
+  const T* const data = dy.as<const T>();
+#pragma omp parallel for schedule(static)
+  for (std::int64_t first = 0; first < dy.cols; first += kColumnsAtOnce) {
+    const std::int64_t count = std::min(kColumnsAtOnce, dy.cols - first);
+    float total[kColumnsAtOnce] = {};
+    for (std::int64_t row = 0; row < dy.rows; row += kRowsAtOnce) {
+      float part[kColumnsAtOnce] = {};
+      for (std::int64_t r = row; r < std::min(dy.rows, row + kRowsAtOnce); ++r)
+        for (std::int64_t i = 0; i < count; ++i) part[i] += float(data[r * dy.stride + first + i]);
+      for (std::int64_t i = 0; i < count; ++i) total[i] += part[i];
+    }
+    for (std::int64_t i = 0; i < count; ++i) db[first + i] += total[i];
+  }
+}
+
+}  // namespace
+
+// Primitives are made when a shape is first seen. They remember the number of threads, so that is in the key.
+struct CpuKernels::MatmulCache {
+  struct Entry {
+    bool native = false;  // false: this processor (or oneDNN on it) has no fast product of that kind
+    dnnl::matmul primitive;
+    dnnl::matmul::primitive_desc desc;
+  };
+  using Key = std::array<std::int64_t, 12>;
+  static constexpr std::size_t kMostEntries = 1024;  // a run has a few dozen; odd callers must not grow it
+
+  void multiply(const Product& p) {
+    if (p.m == 0 || p.n == 0 || (p.k == 0 && p.add)) return;
+    if (p.k == 0) refuse("linear", "no input features");
+    if (p.a.dtype == Dtype::f32) return sgemm(p);
+    Entry& entry = find(p);
+    if (entry.native) {
+      execute(entry, p);
+    } else {
+      multiply_widened(p);
+    }
+  }
+
+ private:
+  Entry& find(const Product& p) {
+    const Key key{p.a_transposed, p.b_transposed, p.m,          p.n,   p.k,          p.a.stride, p.b.stride,
+                  p.c.stride,     int(p.c.dtype), bool(p.bias), p.add, max_threads()};
+    if (const auto found = entries_.find(key); found != entries_.end()) return found->second;
+    if (entries_.size() >= kMostEntries) entries_.clear();
+    return entries_.emplace(key, make(p)).first->second;
+  }
+
+  Entry make(const Product& p) {
+    Entry entry;
+    const auto a = matrix(p.m, p.k, p.a.stride, p.a_transposed, p.a.dtype);
+    const auto b = matrix(p.k, p.n, p.b.stride, p.b_transposed, p.b.dtype);
+    const auto c = matrix(p.m, p.n, p.c.stride, false, p.c.dtype);
+    dnnl::primitive_attr attr;
+    attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+    if (p.add) {
+      dnnl::post_ops sum;
+      sum.append_sum(1.f);
+      attr.set_post_ops(sum);
+    }
+    const auto bias = matrix(1, p.n, p.n, false, Dtype::bf16);
+    const auto op = p.bias ? dnnl::matmul::desc(a, b, bias, c) : dnnl::matmul::desc(a, b, c);
+    entry.desc = dnnl::matmul::primitive_desc(op, attr, engine_, /*allow_empty=*/true);
+    entry.native = bool(entry.desc) && !is_slow(entry.desc.impl_info_str());
+    if (!entry.native) return entry;
+    entry.primitive = dnnl::matmul(entry.desc);
+    scratchpad_.floats((entry.desc.scratchpad_desc().get_size() + 3) / 4);
+    return entry;
+  }
+
+  static bool is_slow(const char* implementation) { return std::strncmp(implementation, "ref", 3) == 0; }
+
+  void execute(Entry& entry, const Product& p) {
+    std::unordered_map<int, dnnl::memory> args{
+        {DNNL_ARG_SRC, {entry.desc.src_desc(), engine_, p.a.data}},
+        {DNNL_ARG_WEIGHTS, {entry.desc.weights_desc(), engine_, p.b.data}},
+        {DNNL_ARG_DST, {entry.desc.dst_desc(), engine_, p.c.data}},
+        {DNNL_ARG_SCRATCHPAD, {entry.desc.scratchpad_desc(), engine_, scratchpad_.floats(0)}}};
+    if (p.bias) args.insert({DNNL_ARG_BIAS, {entry.desc.bias_desc(), engine_, p.bias.data}});
+    entry.primitive.execute(stream_, args);
+    stream_.wait();
+  }
+
+  void multiply_widened(Product p) {
+    const View a = p.a, b = p.b, c = p.c, bias = p.bias;
+    const std::int64_t c_size = c.dtype == Dtype::bf16 ? c.size() : 0;
+    float* wide = widened_.floats(std::size_t(a.size() + b.size() + bias.size() + c_size));
+    widen_rows<bf16>(a, wide);
+    p.a = View(wide, a.rows, a.cols);
+    widen_rows<bf16>(b, wide += a.size());
+    p.b = View(wide, b.rows, b.cols);
+    wide += b.size();
+    if (bias) {
+      widen_rows<bf16>(bias, wide);
+      p.bias = View(wide, 1, bias.cols);
+    }
+    if (c.dtype == Dtype::f32) return sgemm(p);
+    wide += bias.size();
+    p.c = View(wide, c.rows, c.cols);
+    const bool add = std::exchange(p.add, false);
+    sgemm(p);
+    round_rows(wide, c, add);
+  }
+
+  dnnl::engine engine_{dnnl::engine::kind::cpu, 0};
+  dnnl::stream stream_{engine_};
+  std::map<Key, Entry> entries_;
+  Scratch scratchpad_, widened_;
+};
+
+std::shared_ptr<CpuKernels::MatmulCache> CpuKernels::make_matmul_cache() {
+  return std::make_shared<MatmulCache>();
+}
+
+void CpuKernels::linear(const Linear& l) {
+  const std::int64_t N = l.x_NI.rows, I = l.x_NI.cols, O = l.y_NO.cols;
+  check_product_dtype("linear", l.x_NI);
+  require_shape("linear", "y_NO", l.y_NO, N, O);
+  require_shape("linear", l.w_is_IO ? "w_IO" : "w_OI", l.w_OI, l.w_is_IO ? I : O, l.w_is_IO ? O : I);
+  require_dtype("linear", "w", l.w_OI, l.x_NI.dtype);
+  if (l.y_NO.dtype != Dtype::f32) require_dtype("linear", "y_NO", l.y_NO, l.x_NI.dtype);
+  if (l.b_O) {
+    require_shape("linear", "b_O", l.b_O, 1, O);
+    require_dtype("linear", "b_O", l.b_O, l.x_NI.dtype);
+  }
+  matmuls_->multiply({.b_transposed = !l.w_is_IO,
+                      .m = N,
+                      .n = O,
+                      .k = I,
+                      .a = l.x_NI,
+                      .b = l.w_OI,
+                      .bias = l.b_O,
+                      .c = l.y_NO,
+                      .add = l.accumulate});
+}
+
+void CpuKernels::linear_backward(const LinearGrad& l) {
+  const std::int64_t N = l.dy_NO.rows, O = l.dy_NO.cols;
+  const std::int64_t I = l.w_is_IO ? l.w_OI.rows : l.w_OI.cols;
+  check_product_dtype("linear_backward", l.dy_NO);
+  if (l.dx_NI) {
+    require_shape("linear_backward", l.w_is_IO ? "w_IO" : "w_OI", l.w_OI, l.w_is_IO ? I : O,
+                  l.w_is_IO ? O : I);
+    require_dtype("linear_backward", "w", l.w_OI, l.dy_NO.dtype);
+    require_shape("linear_backward", "dx_NI", l.dx_NI, N, I);
+    if (l.dx_NI.dtype != Dtype::f32) require_dtype("linear_backward", "dx_NI", l.dx_NI, l.dy_NO.dtype);
+    matmuls_->multiply({.b_transposed = l.w_is_IO,
+                        .m = N,
+                        .n = I,
+                        .k = O,
+                        .a = l.dy_NO,
+                        .b = l.w_OI,
+                        .bias = {},
+                        .c = l.dx_NI,
+                        .add = l.accumulate_dx});
+  }
+  if (l.dw_OI) {
+    require_shape("linear_backward", "x_NI", l.x_NI, N, l.x_NI.cols);
+    require_dtype("linear_backward", "x_NI", l.x_NI, l.dy_NO.dtype);
+    require_dtype("linear_backward", "dw", l.dw_OI, Dtype::f32);
+    const std::int64_t In = l.x_NI.cols;
+    require_shape("linear_backward", "dw", l.dw_OI, l.w_is_IO ? In : O, l.w_is_IO ? O : In);
+    const View& left = l.w_is_IO ? l.x_NI : l.dy_NO;
+    const View& right = l.w_is_IO ? l.dy_NO : l.x_NI;
+    matmuls_->multiply({.a_transposed = true,
+                        .m = left.cols,
+                        .n = right.cols,
+                        .k = N,
+                        .a = left,
+                        .b = right,
+                        .bias = {},
+                        .c = l.dw_OI,
+                        .add = true});
+  }
+  if (l.db_O) {
+    require_shape("linear_backward", "db_O", l.db_O, 1, O);
+    require_dtype("linear_backward", "db_O", l.db_O, Dtype::f32);
+    if (l.dy_NO.dtype == Dtype::f32) {
+      add_column_sums<float>(l.dy_NO, l.db_O.as<float>());
+    } else {
+      add_column_sums<bf16>(l.dy_NO, l.db_O.as<float>());
+    }
+  }
+}
+
+}  // namespace zt::kernels
