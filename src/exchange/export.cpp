@@ -101,8 +101,8 @@ std::string reason_to_keep(const fs::path& folder) {
   std::set<std::string> ours = {kMarker};
   if (!fs::exists(folder / kMarker)) return "is not empty and is not an earlier export";
   try {
-    for (const json& file : read_json_object(folder / kMarker).at("files"))
-      ours.insert(file.get<std::string>());
+    const json marker = read_json_object(folder / kMarker);
+    for (const json& file : marker.at("files")) ours.insert(file.get<std::string>());
   } catch (const std::exception&) {
     return cat("has an unreadable ", kMarker);
   }
@@ -187,7 +187,13 @@ void export_model(const fs::path& folder, const spec::ModelSpec& model, const js
                   "move it away");
     fs::remove_all(partial);
     fs::create_directories(partial);
-    write_folder(partial, model, config, options, read, companions);
+    try {
+      write_folder(partial, model, config, options, read, companions);
+    } catch (...) {
+      std::error_code ignored;  // the first error is the one to report
+      fs::remove_all(partial, ignored);
+      throw;
+    }
     put_in_place(partial, target);
   } catch (const fs::filesystem_error& e) {
     throw Error(Blame::machine, cat("cannot export to ", target.string(), ": ", e.what()),
