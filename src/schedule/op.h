@@ -52,12 +52,9 @@ struct Op {
   int micro = -1;  // -1: norm, update; the gathers and reductions that serve several micro-batches
   std::vector<SlotId> reads = {};   // must be there and finished
   std::vector<SlotId> writes = {};  // changed in place (so also read)
-  std::vector<SlotId> births =
-      {};  // exist from here: the op writes all of them, their old bytes mean nothing
-  std::vector<SlotId>
-      frees;  // last touched here; each is also in reads, writes or births (then it is scratch)
-  std::vector<int> waits =
-      {};  // ops that must have finished; -1 is the last op of the previous step. Derived
+  std::vector<SlotId> births = {};  // exist from here: overwritten whole, their old bytes mean nothing
+  std::vector<SlotId> frees = {};   // last touched here: in reads, writes or, as scratch, births
+  std::vector<int> waits = {};      // derived: ops that must have finished; -1 = last op of the step before
   friend bool operator==(const Op&, const Op&) = default;
 };
 

@@ -36,7 +36,7 @@ Schedule with_reductions(Schedule s, const StepFacts& facts, ReduceEvery every);
 // Appends the norm of all gradients and one update per block.
 Schedule with_update(Schedule s, const StepFacts& facts);
 
-// Gives every arena slot an offset: largest first, each at the lowest place free during its lifetime.
+// Gives every arena slot an offset, so that the arena is as small as the live bytes allow, or nearly.
 Schedule place(Schedule s);
 // Derives which ops of other lanes an op must wait for, in this step and the one before.
 Schedule with_waits(Schedule s);

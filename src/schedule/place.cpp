@@ -1,5 +1,5 @@
 #include <algorithm>
-#include <numeric>
+#include <utility>
 
 #include "schedule/passes.h"
 
@@ -54,18 +54,19 @@ class Placed {
   std::vector<std::vector<SlotId>> live_, born_;
 };
 
-}  // namespace
+// Bytes live at the busiest op: no placement can need less.
+std::int64_t most_live(const Schedule& s) {
+  std::int64_t live = 0, most = 0;
+  for (const Op& op : s.ops) {
+    for (SlotId slot : op.births) live += aligned(s.slots[std::size_t(slot)].bytes);
+    most = std::max(most, live);
+    for (SlotId slot : op.frees) live -= aligned(s.slots[std::size_t(slot)].bytes);
+  }
+  return most;
+}
 
-Schedule place(Schedule s) {
-  const Lifetimes life(s);
-  std::vector<SlotId> order;
-  for (SlotId slot = 0; slot < int(s.slots.size()); ++slot)
-    if (!permanent(s.slots[std::size_t(slot)])) order.push_back(slot);
-  std::stable_sort(order.begin(), order.end(), [&](SlotId a, SlotId b) {
-    const std::int64_t size_a = s.slots[std::size_t(a)].bytes, size_b = s.slots[std::size_t(b)].bytes;
-    return size_a != size_b ? size_a > size_b : life.birth[std::size_t(a)] < life.birth[std::size_t(b)];
-  });
-
+// Each slot in turn at the lowest place free during its lifetime.
+void place_in_order(Schedule& s, const Lifetimes& life, const std::vector<SlotId>& order) {
   Placed placed(s, life);
   s.arena_bytes = 0;
   for (SlotId slot : order) {
@@ -74,7 +75,47 @@ Schedule place(Schedule s) {
     placed.add(slot);
     s.arena_bytes = std::max(s.arena_bytes, aligned(it.offset + it.bytes));
   }
-  return s;
+}
+
+// The arena's slots, those with the largest `measure` first, earlier births first among equals.
+template <typename Measure>
+std::vector<SlotId> most_first(const Schedule& s, const Lifetimes& life, Measure measure) {
+  std::vector<SlotId> order;
+  for (SlotId slot = 0; slot < int(s.slots.size()); ++slot)
+    if (!permanent(s.slots[std::size_t(slot)])) order.push_back(slot);
+  std::stable_sort(order.begin(), order.end(), [&](SlotId a, SlotId b) {
+    const auto of_a = measure(a), of_b = measure(b);
+    return of_a != of_b ? of_a > of_b : life.birth[std::size_t(a)] < life.birth[std::size_t(b)];
+  });
+  return order;
+}
+
+constexpr int kTries = 12;  // of each order
+
+}  // namespace
+
+// Largest first is nearly always perfect. Where it is not, the slots that stick out at the top choose their
+// places first in the next try (a D between two lives of a large S needs this), then other orders have a go.
+Schedule place(Schedule s) {
+  const Lifetimes life(s);
+  const auto bytes = [&](SlotId slot) { return s.slots[std::size_t(slot)].bytes; };
+  const auto ops = [&](SlotId slot) {
+    return std::int64_t{life.death[std::size_t(slot)]} - life.birth[std::size_t(slot)] + 1;
+  };
+  const std::vector<std::vector<SlotId>> orders = {
+      most_first(s, life, bytes), most_first(s, life, ops),
+      most_first(s, life, [&](SlotId slot) { return double(bytes(slot)) * double(ops(slot)); })};
+  const std::int64_t bound = most_live(s);
+  Schedule best;
+  for (std::vector<SlotId> order : orders)
+    for (int i = 0; i < kTries && (best.slots.empty() || best.arena_bytes > bound); ++i) {
+      place_in_order(s, life, order);
+      if (best.slots.empty() || s.arena_bytes < best.arena_bytes) best = s;
+      std::stable_partition(order.begin(), order.end(), [&](SlotId slot) {
+        return aligned(s.slots[std::size_t(slot)].offset + bytes(slot)) == s.arena_bytes;
+      });
+    }
+  return best;
 }
 
 }  // namespace zt::schedule
