@@ -40,7 +40,7 @@ struct ForwardTiles {
         sum(most + kQueries) {}
 };
 
-// Largest scaled score of each of sixteen rows of s.
+// Largest score of each of sixteen rows of s.
 template <bool kMasked>
 Floats row_maxima(const float* s, const Sight& sight, int first_row) {
   Floats most[kLanes];
@@ -56,12 +56,12 @@ Floats row_maxima(const float* s, const Sight& sight, int first_row) {
   return largest_of(most);
 }
 
-// Turns a row of scores into e^(scale s - most); returns partial sums.
+// Turns a row of scores into e^(scale (s - most)), which is exactly 1 at the largest; returns partial sums.
 template <bool kMasked>
 Floats exponentials(float* s, float scale, float most, int low, int high) {
   Floats sum{};
   for (int v = 0; v < kTileVectors; ++v) {
-    Floats p = exp_of(load(s + v * kLanes) * scale - most);
+    Floats p = exp_of((load(s + v * kLanes) - most) * scale);
     if (kMasked) p = lanes_within(v * kLanes, low, high) != 0 ? p : Floats{};
     store(s + v * kLanes, p);
     sum += p;
@@ -79,10 +79,10 @@ template <bool kMasked>
 void soften(float* s, float scale, const Sight& sight, float* most, float* sum, float* o, int D) {
   for (int first = 0; first < sight.queries; first += kLanes) {
     const Floats before = load(most + first);
-    const Floats now = larger(row_maxima<kMasked>(s, sight, first) * scale, before);
+    const Floats now = larger(row_maxima<kMasked>(s, sight, first), before);
     store(most + first, now);
     float shrink[kLanes];
-    store(shrink, exp_of(before - now));
+    store(shrink, exp_of((before - now) * scale));
     for (int r = first; r < std::min(first + kLanes, sight.queries); ++r) {
       const float factor = shrink[r - first];
       const Floats added = exponentials<kMasked>(s + r * kTile, scale, most[r], sight.low(r), sight.high(r));
@@ -118,7 +118,7 @@ void finish(const ForwardTask& t, const ForwardTiles& tiles) {
   for (int r = 0; r < t.queries; ++r) {
     const float sum = sum_of(load(tiles.sum + r * kLanes));
     unpack_row(tiles.o + r * D, 1.f / sum, t.o, t.query + r - t.row_offset);
-    if (t.lse != nullptr) t.lse[t.query + r] = tiles.most[r] + std::log(sum);
+    if (t.lse != nullptr) t.lse[t.query + r] = t.shape.scale * tiles.most[r] + std::log(sum);
   }
 }
 

@@ -1,0 +1,343 @@
+#include "reference/attention.h"
+
+#include <cmath>
+
+#include "parity/parity.h"
+
+namespace zt::parity {
+namespace {
+
+using Bounds = std::vector<std::int32_t>;
+
+struct Case {
+  Dtype dtype = Dtype::f32;
+  int H = 2, K = 1, d = 16, window = 0;
+  float dropout = 0.f;
+  Bounds bounds = {0, 70};
+  std::int64_t gap = 0;
+
+  std::int64_t N() const { return bounds.back(); }
+  kernels::AttentionShape shape() const {
+    return {H,
+            K,
+            d,
+            0.7f / std::sqrt(float(d)),
+            window,
+            dropout,
+            {.seed = 5, .purpose = Purpose::dropout, .a = 2, .b = 9},
+            1000};
+  }
+};
+
+std::string text(const Case& c) {
+  return cat(name(c.dtype), " H ", c.H, " K ", c.K, " d ", c.d, " window ", c.window, " dropout ", c.dropout,
+             " bounds ", fmt::format("{}", fmt::join(c.bounds, " ")));
+}
+
+std::vector<Case> cases() {
+  const std::vector<Bounds> documents = {{0, 1},           {0, 3},   {0, 64},
+                                         {0, 65},          {0, 130}, {0, 0, 1, 1, 17},
+                                         {0, 5, 5, 6, 80}, {0, 300}, {0, 64, 128, 192}};
+  std::vector<Case> all;
+  for (const Dtype dtype : formats()) {
+    for (const Bounds& b : documents)
+      for (const int window : {0, 1, 7, 64, 100})
+        all.push_back({dtype, 2, 1, 16, window, 0.f, b, window == 7 ? 6 : 0});
+    for (const int d : {1, 5, 17, 64, 80, 96, 128, 130})
+      all.push_back({dtype, 3, 3, d, 0, 0.f, {0, 9, 90}, d == 64 ? 64 : 0});
+    all.push_back({dtype, 6, 2, 8, 0, 0.f, {0, 67, 99}, 3});
+    all.push_back({dtype, 4, 1, 8, 10, 0.f, {0, 67, 99}, 0});
+    all.push_back({dtype, 4, 2, 8, 0, 0.3f, {0, 30, 100}, 0});
+    all.push_back({dtype, 2, 2, 20, 50, 0.5f, {0, 129}, 0});
+  }
+  return all;
+}
+
+struct Buffers {
+  explicit Buffers(const Case& c)
+      : q(c.dtype, c.N(), c.H * c.d, c.gap),
+        k(c.dtype, c.N(), c.K * c.d, c.gap),
+        v(c.dtype, c.N(), c.K * c.d, c.gap),
+        o(c.dtype, c.N(), c.H * c.d, c.gap),
+        grad(c.dtype, c.N(), c.H * c.d, c.gap),
+        dq(c.dtype, c.N(), c.H * c.d, c.gap),
+        dk(c.dtype, c.N(), c.K * c.d, c.gap),
+        dv(c.dtype, c.N(), c.K * c.d, c.gap),
+        lse(Dtype::f32, c.H, c.N(), c.gap),
+        delta(Dtype::f32, c.H, c.N()),
+        c_(c) {
+    q.fill_normal(1);
+    k.fill_normal(2);
+    v.fill_normal(3);
+    grad.fill_normal(4);
+  }
+  void forward(kernels::Kernels& kernels) { kernels.attention({q, k, v, o, lse, c_.bounds, c_.shape()}); }
+  void backward(kernels::Kernels& kernels) {
+    kernels.attention_backward({q, k, v, o, lse, grad, dq, dk, dv, delta, c_.bounds, c_.shape()});
+  }
+  reference::Attended exact() const {
+    return reference::attention(q.values(), k.values(), v.values(), c_.bounds, c_.shape());
+  }
+  Guarded q, k, v, o, grad, dq, dk, dv, lse, delta;
+
+ private:
+  Case c_;
+};
+
+// Relative error of a probability in units of 2^-24: the score's sum of d products, its scaling, the
+// maximum's or the log-sum-exp's rounding, twice (the normaliser's terms have it too), and exp.
+double probability_steps(const Case& c, double score) { return 2 * (sum_steps(c.d) + 3) * (score + 1) + 8; }
+
+// bf16 kernels may round probabilities to bf16 before the products, as is usual on every backend.
+double operand_steps(Dtype dtype) { return dtype == Dtype::f32 ? 0 : 0x1p16; }
+
+void check_forward(kernels::Kernels& k, const Case& c) {
+  INFO(text(c));
+  Buffers b(c);
+  const auto exact = b.exact();
+  b.forward(k);
+  const double steps = probability_steps(c, exact.score) + double(c.N()) + operand_steps(c.dtype);
+  check_close("o", b.o, exact.o,
+              {c.dtype, steps, largest(b.v.values()) / (1 - double(c.dropout)), "probabilities sum to 1"});
+  check_close("lse", b.lse, exact.lse,
+              {Dtype::f32, probability_steps(c, exact.score) + double(c.N()), 1, "the log of their sum"});
+  Buffers fresh(c);
+  check_equal("q", b.q, fresh.q.values());
+  check_equal("k", b.k, fresh.k.values());
+  check_equal("v", b.v, fresh.v.values());
+}
+
+void check_backward(kernels::Kernels& k, const Case& c) {
+  INFO(text(c));
+  Buffers b(c);
+  const auto forward = b.exact();
+  b.o.assign(forward.o);
+  b.lse.assign(forward.lse);
+  const auto exact = reference::attention_backward(b.q.values(), b.k.values(), b.v.values(), b.o.values(),
+                                                   b.lse.values(), b.grad.values(), c.bounds, c.shape());
+  b.backward(k);
+  const double steps =
+      probability_steps(c, forward.score) + 2 * sum_steps(c.d) + double(c.N() * c.H) + operand_steps(c.dtype);
+  const char* const why = "each term has p's and dp's error; terms are added in any order";
+  check_close("dq", b.dq, exact.dq, {c.dtype, steps, largest(exact.dq_size), why});
+  check_close("dk", b.dk, exact.dk, {c.dtype, steps, largest(exact.dk_size), why});
+  check_close("dv", b.dv, exact.dv, {c.dtype, steps, largest(exact.dv_size), why});
+}
+
+}  // namespace
+
+void check_attention(kernels::Kernels& k) {
+  for (const Case& c : cases()) check_forward(k, c);
+}
+
+void check_attention_backward(kernels::Kernels& k) {
+  for (const Case& c : cases()) check_backward(k, c);
+}
+
+// The last row of a forward pass over the whole cache, without dropout.
+void check_attention_decode(kernels::Kernels& k) {
+  for (Case c : cases()) {
+    c.dropout = 0.f;
+    c.bounds = {0, c.bounds.back()};
+    INFO(text(c));
+    Buffers b(c);
+    const auto exact = b.exact();
+    Guarded q(c.dtype, 1, c.H * c.d), o(c.dtype, 1, c.H * c.d), cache_k(c.dtype, c.N() + 9, c.K * c.d, 2),
+        cache_v(c.dtype, c.N() + 9, c.K * c.d, 2);
+    for (int i = 0; i < c.H * c.d; ++i) q.set(0, i, b.q.get(c.N() - 1, i));
+    for (std::int64_t n = 0; n < c.N(); ++n)
+      for (int i = 0; i < c.K * c.d; ++i) {
+        cache_k.set(n, i, b.k.get(n, i));
+        cache_v.set(n, i, b.v.get(n, i));
+      }
+    k.attention_decode({q, cache_k, cache_v, o, c.N(), c.shape()});
+    const Vec last(exact.o.end() - c.H * c.d, exact.o.end());
+    check_close("o", o, last,
+                {c.dtype, probability_steps(c, exact.score) + double(c.N()) + operand_steps(c.dtype),
+                 largest(b.v.values()), "probabilities sum to 1"});
+  }
+}
+
+namespace {
+
+TEST_CASE("attention: the reference's gradients are the finite differences of its forward") {
+  for (const float dropout : {0.f, 0.4f}) {
+    for (const int window : {0, 3}) {
+      CAPTURE(dropout);
+      CAPTURE(window);
+      const Case c{Dtype::f32, 4, 2, 3, window, dropout, {0, 5, 6, 6, 9}};
+      Buffers b(c);
+      const Vec q = b.q.values(), k = b.k.values(), v = b.v.values(), grad = b.grad.values();
+      const auto at = reference::attention(q, k, v, c.bounds, c.shape());
+      const auto exact = reference::attention_backward(q, k, v, at.o, at.lse, grad, c.bounds, c.shape());
+      const auto loss = [&](const Vec& q_, const Vec& k_, const Vec& v_) {
+        return dot(reference::attention(q_, k_, v_, c.bounds, c.shape()).o, grad);
+      };
+      const Bound near{Dtype::i32, 1, 10, "truncation and cancellation of central differences, about 1e-9"};
+      CHECK(differs(finite_differences([&](const Vec& x) { return loss(x, k, v); }, q), exact.dq, near) ==
+            "");
+      CHECK(differs(finite_differences([&](const Vec& x) { return loss(q, x, v); }, k), exact.dk, near) ==
+            "");
+      CHECK(differs(finite_differences([&](const Vec& x) { return loss(q, k, x); }, v), exact.dv, near) ==
+            "");
+    }
+  }
+}
+
+struct Results {
+  Vec o, lse, dq, dk, dv;
+  bool operator==(const Results&) const = default;
+};
+
+Results run(kernels::Kernels& k, Buffers& b) {
+  b.forward(k);
+  b.backward(k);
+  return {b.o.values(), b.lse.values(), b.dq.values(), b.dk.values(), b.dv.values()};
+}
+
+TEST_CASE("attention: the bits depend neither on the number of threads nor on the run") {
+  for (const Backend& backend : backends()) {
+    const auto k = backend.make();
+    for (const Case& c : cases()) {
+      if (c.N() < 90) continue;
+      INFO(text(c));
+      Results one;
+      for (const int threads : {1, 2, 2, 7}) {
+        Buffers b(c);
+        with_threads(threads, [&] {
+          const Results now = run(*k, b);
+          if (threads == 1) one = now;
+          CHECK(now == one);
+        });
+      }
+    }
+  }
+}
+
+// Rows [first, first + count) of a matrix.
+Vec rows_of(const Vec& x, std::int64_t cols, std::int64_t first, std::int64_t count) {
+  return Vec(x.begin() + first * cols, x.begin() + (first + count) * cols);
+}
+
+TEST_CASE("attention: packed documents get the bits they get alone") {
+  for (const Backend& backend : backends()) {
+    const auto k = backend.make();
+    for (const Dtype dtype : formats()) {
+      for (const int window : {0, 20}) {
+        const Case packed{dtype, 4, 2, 24, window, 0.f, {0, 70, 70, 71, 300, 333}};
+        Buffers all(packed);
+        const Results together = run(*k, all);
+        for (std::size_t i = 1; i < packed.bounds.size(); ++i) {
+          const std::int64_t first = packed.bounds[i - 1], count = packed.bounds[i] - first;
+          if (count == 0) continue;
+          INFO(name(dtype), " window ", window, " document ", i);
+          Case single = packed;
+          single.bounds = {0, std::int32_t(count)};
+          Buffers b(single);
+          b.q.assign(rows_of(all.q.values(), 96, first, count));
+          b.k.assign(rows_of(all.k.values(), 48, first, count));
+          b.v.assign(rows_of(all.v.values(), 48, first, count));
+          b.grad.assign(rows_of(all.grad.values(), 96, first, count));
+          const Results alone = run(*k, b);
+          CHECK(alone.o == rows_of(together.o, 96, first, count));
+          CHECK(alone.dq == rows_of(together.dq, 96, first, count));
+          CHECK(alone.dk == rows_of(together.dk, 48, first, count));
+          CHECK(alone.dv == rows_of(together.dv, 48, first, count));
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("attention: a document of one token returns its value, and its query and key get no gradient") {
+  for (const Backend& backend : backends()) {
+    const auto k = backend.make();
+    for (const Dtype dtype : formats()) {
+      Buffers b({dtype, 2, 2, 16, 0, 0.f, {0, 0, 1, 1, 2, 3, 3}});
+      run(*k, b);
+      check_equal("o", b.o, b.v.values());
+      check_equal("dv", b.dv, b.grad.values());
+      // dp - delta is a difference of two sums of the same d products.
+      const Bound zero{Dtype::i32, 40 * 16, 16 * 16, "rounding of two equal sums"};
+      check_close("dq", b.dq, Vec(std::size_t(b.dq.size()), 0), zero);
+      check_close("dk", b.dk, Vec(std::size_t(b.dk.size()), 0), zero);
+    }
+  }
+}
+
+TEST_CASE("attention: no tokens at all is not an error") {
+  for (const Backend& backend : backends()) {
+    Buffers b({Dtype::f32, 2, 1, 16, 0, 0.f, {0, 0}});
+    run(*backend.make(), b);
+  }
+}
+
+TEST_CASE("attention: huge scores stay finite and pick the largest") {
+  // Key j scores 1000 j for every query: each sees itself best, so o = v exactly.
+  for (const Backend& backend : backends()) {
+    Buffers b({Dtype::f32, 1, 1, 1, 0, 0.f, {0, 100}});
+    b.q.fill(1000 / 0.7);
+    for (int j = 0; j < 100; ++j) b.k.set(j, 0, j);
+    run(*backend.make(), b);
+    check_equal("o", b.o, b.v.values());
+    for (const double x : b.dq.values()) CHECK(std::isfinite(x));
+    // And the other way round: everybody sees the first best.
+    for (int j = 0; j < 100; ++j) b.k.set(j, 0, -j);
+    run(*backend.make(), b);
+    check_equal("o", b.o, Vec(100, b.v.get(0, 0)));
+  }
+}
+
+TEST_CASE("attention: a NaN reaches the rows that see it and no other") {
+  for (const Backend& backend : backends()) {
+    Buffers b({Dtype::f32, 1, 1, 16, 0, 0.f, {0, 80, 160}});
+    b.k.set(90, 3, NAN);
+    b.forward(*backend.make());
+    for (int n = 0; n < 160; ++n) CHECK(std::isnan(b.o.get(n, 0)) == (n >= 90));
+  }
+}
+
+TEST_CASE("attention: decoding repeats the bits of the forward pass") {
+  for (const Backend& backend : backends()) {
+    const auto k = backend.make();
+    for (const int window : {0, 100}) {
+      const Case c{Dtype::f32, 4, 2, 32, window, 0.f, {0, 200}};
+      Buffers b(c);
+      b.forward(*k);
+      Guarded o(Dtype::f32, 1, 128);
+      for (const std::int64_t n : {0, 1, 63, 64, 199}) {
+        k->attention_decode({b.q.view().slice(n, 1), b.k, b.v, o, n + 1, c.shape()});
+        check_equal("o", o, rows_of(b.o.values(), 128, n, 1));
+      }
+    }
+  }
+}
+
+TEST_CASE("attention: dropout repeats for rows at other places of the batch with the same global number") {
+  for (const Backend& backend : backends()) {
+    const auto k = backend.make();
+    const Case both{Dtype::f32, 2, 1, 8, 0, 0.5f, {0, 40, 90}}, second{Dtype::f32, 2, 1, 8, 0, 0.5f, {0, 50}};
+    Buffers all(both), part(second);
+    all.forward(*k);
+    part.q.assign(rows_of(all.q.values(), 16, 40, 50));
+    part.k.assign(rows_of(all.k.values(), 8, 40, 50));
+    part.v.assign(rows_of(all.v.values(), 8, 40, 50));
+    kernels::AttentionShape shape = second.shape();
+    shape.first_row += 40;
+    k->attention({part.q, part.k, part.v, part.o, part.lse, second.bounds, shape});
+    CHECK(part.o.values() == rows_of(all.o.values(), 16, 40, 50));
+  }
+}
+
+TEST_CASE("attention: bounds that do not cover the tokens are refused") {
+  for (const Backend& backend : backends()) {
+    for (const Bounds& bounds : {Bounds{}, Bounds{0, 9}, Bounds{1, 10}, Bounds{0, 7, 5, 10}}) {
+      Buffers b({Dtype::f32, 2, 1, 16, 0, 0.f, {0, 10}});
+      CHECK_THROWS_WITH_AS(backend.make()->attention({b.q, b.k, b.v, b.o, b.lse, bounds, Case{}.shape()}),
+                           "attention: bounds must rise from 0 to 10", Error);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace zt::parity
