@@ -82,37 +82,39 @@ void add_document(TokenFileWriter& out, std::string_view document, const Options
 }
 
 // Everything that decides the ids, as the name of the cache file.
-std::string cache_key(const std::vector<fs::path>& files, Part part, double fraction, const Options& o) {
+std::string cache_key(const std::vector<TextFile>& files, Part part, double fraction, const Options& o) {
   std::string key = cat("tokens v1|", o.tokenizer.fingerprint(), "|", o.vocabulary, "|", o.add_bos, o.add_eos,
                         "|", int(part), "|", part == Part::all ? 0.0 : fraction);
-  for (const fs::path& file : files) key += "|" + digest_of_file(file, Blame::data);
+  for (const TextFile& file : files)
+    key += cat("|", digest_of_file(file.path, Blame::data), digest_of(file.separator));
   return digest_of(key);
+}
+
+void tokenize(const std::vector<TextFile>& files, Part part, double fraction, const Options& o,
+              const fs::path& to) {
+  std::int64_t bytes = 0;
+  for (const TextFile& file : files) bytes += static_cast<std::int64_t>(fs::file_size(file.path));
+  ProgressLines progress(bytes);
+  TokenFileWriter out(to, o.vocabulary);
+  for (const TextFile& file : files) {
+    try {
+      const MappedFile mapped(file.path, Blame::data);
+      for (const std::string_view document :
+           documents_of(part_of(mapped.text(), part, fraction), file.separator))
+        add_document(out, document, o, progress);
+    } catch (const Error& e) {
+      throw Error(e.blame(), cat(file.path.string(), ": ", e.problem()), e.hint());
+    }
+  }
+  out.finish();
 }
 
 std::unique_ptr<Dataset> open_part(const std::vector<recipe::Source>& sources, Part part, double fraction,
                                    const Options& o, const std::string& what) {
-  std::vector<fs::path> files;
-  for (const recipe::Source& source : sources) {
-    for (fs::path& file : files_of(source)) files.push_back(std::move(file));
-  }
+  const std::vector<TextFile> files = text_files(sources);
   const fs::path cached = cache_folder() / (cache_key(files, part, fraction, o) + ".tokens");
-  if (!fs::exists(cached)) {
-    std::int64_t bytes = 0;
-    for (const fs::path& file : files) bytes += static_cast<std::int64_t>(fs::file_size(file));
-    ProgressLines progress(bytes);
-    TokenFileWriter out(cached, o.vocabulary);
-    for (const fs::path& path : files) {
-      try {
-        const MappedFile file(path, Blame::data);
-        for (const std::string_view document : documents_of(part_of(file.text(), part, fraction), ""))
-          add_document(out, document, o, progress);
-      } catch (const Error& e) {
-        throw Error(e.blame(), cat(path.string(), ": ", e.problem()), e.hint());
-      }
-    }
-    out.finish();
-  }
-  const std::string name = files.size() == 1 ? files.front().filename().string() : what;
+  if (!fs::exists(cached)) tokenize(files, part, fraction, o, cached);
+  const std::string name = files.size() == 1 ? files.front().path.filename().string() : what;
   auto data = std::make_unique<Dataset>(cached, name, o.settings.sequence_length, o.settings.packing);
   if (data->rows() == 0)
     throw Error(Blame::data,
@@ -127,11 +129,9 @@ std::unique_ptr<Dataset> open_part(const std::vector<recipe::Source>& sources, P
 
 std::string training_text(const recipe::Data& settings) {
   std::string text;
-  for (const recipe::Source& source : settings.train) {
-    for (const fs::path& file : files_of(source)) {
-      const MappedFile mapped(file, Blame::data);
-      for (const std::string_view document : documents_of(mapped.text(), "")) text += document;
-    }
+  for (const TextFile& file : text_files(settings.train)) {
+    const MappedFile mapped(file.path, Blame::data);
+    for (const std::string_view document : documents_of(mapped.text(), file.separator)) text += document;
   }
   return text;
 }

@@ -1,6 +1,7 @@
 #include "data/source.h"
 
 #include <algorithm>
+#include <fstream>
 
 #include "base/error.h"
 #include "base/text.h"
@@ -8,19 +9,39 @@
 namespace zt::data {
 namespace fs = std::filesystem;
 
-std::vector<fs::path> files_of(const recipe::Source& source) {
-  const fs::path path = source.path;
+static std::vector<fs::path> files_of(const fs::path& path, Problems& problems) {
   if (fs::is_regular_file(path)) return {path};
-  if (!fs::is_directory(path))
-    throw Error(Blame::data, cat("data file ", path.string(), " is not there"),
-                "give the path of a text file, or of a folder with .txt files; relative paths start at the "
-                "current folder");
   std::vector<fs::path> files;
+  if (!fs::is_directory(path)) {
+    problems.add(cat(path.string(), " is not there"));
+    return files;
+  }
   for (const auto& entry : fs::directory_iterator(path)) {
     if (entry.is_regular_file() && entry.path().extension() == ".txt") files.push_back(entry.path());
   }
-  if (files.empty()) throw Error(Blame::data, cat("folder ", path.string(), " holds no .txt file"));
+  if (files.empty()) problems.add(cat("folder ", path.string(), " holds no .txt file"));
   std::ranges::sort(files);
+  return files;
+}
+
+// By the first two bytes every gzip file has (RFC 1952, section 2.3.1).
+static bool is_compressed(const fs::path& path) {
+  std::ifstream in(path, std::ios::binary);
+  return in.get() == 0x1f && in.get() == 0x8b;
+}
+
+std::vector<TextFile> text_files(const std::vector<recipe::Source>& sources) {
+  Problems problems;
+  std::vector<TextFile> files;
+  for (const recipe::Source& source : sources) {
+    for (fs::path& path : files_of(source.path, problems)) {
+      if (is_compressed(path)) problems.add(cat(path.string(), " is compressed: unpack it first, with zcat"));
+      files.push_back({std::move(path), source.separator.value_or("")});
+    }
+  }
+  problems.throw_if_any(
+      Blame::data, "data files have problems:",
+      "a source is a text file, or a folder of .txt files; relative paths start at the current folder");
   return files;
 }
 

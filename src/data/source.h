@@ -12,9 +12,14 @@
 
 namespace zt::data {
 
-// The files of a source, in the order of their names. A folder stands for its .txt files. Throws Error(data)
-// for a path that isn't there or a folder without any.
-std::vector<std::filesystem::path> files_of(const recipe::Source& source);
+struct TextFile {
+  std::filesystem::path path;
+  std::string separator;  // between its documents; empty: it is one
+};
+
+// The files of all sources: of each in the order of their names, a folder standing for its .txt files. Throws
+// one Error(data) for all paths that aren't there, folders without any text and compressed files.
+std::vector<TextFile> text_files(const std::vector<recipe::Source>& sources);
 
 // The first byte of the validation part of a text: the first floor((1 - fraction) * characters) characters
 // train. Characters are Unicode code points; text that is not UTF-8 is counted in bytes.

@@ -20,6 +20,8 @@ constexpr Later kLater[] = {
     {"run.time_limit", ""},
     {"model.dtype", "float16"},
     {"data.packing", "false"},
+    {"data.train[].weight", ""},
+    {"data.validation[].weight", ""},
     {"data.train[].format", "completion"},
     {"data.train[].format", "alpaca"},
     {"data.train[].format", "sharegpt"},

@@ -54,7 +54,7 @@ struct Tokenizer {
 struct Source {
   std::string path;
   Format format = Format::text;
-  double weight = 1.0;
+  std::optional<std::string> separator;  // between the documents of a file; none: a file is one document
   bool operator==(const Source&) const = default;
 };
 

@@ -80,7 +80,8 @@ Section data_section() {
       {key("sequence_length", &Data::sequence_length, "tokens",
            "Length of a row: the ids the model sees at once.", between(2, kMaxSequence)),
        key("packing", &Data::packing, "", "Rows are filled across documents. Always true in this version."),
-       key("train", &Data::train, "", "The training data: sources, mixed by weight. At least one."),
+       key("train", &Data::train, "",
+           "The training data: one source or more, all of whose rows are trained."),
        key("validation", &Data::validation, "",
            "Held-out data: `{fraction: x}` of the training text, or sources as for train."),
        key("add_eos", &Data::add_eos, "",
@@ -213,10 +214,12 @@ const std::vector<Section>& sections() {
 
 const std::vector<Key<Source>>& source_keys() {
   static const std::vector<Key<Source>> keys = {
-      key("path", &Source::path, "", "A text file, plain or compressed by gzip (.gz)."),
+      key("path", &Source::path, "", "A text file in UTF-8, or a folder of .txt files."),
       key("format", &Source::format, "", "How the file is read."),
-      key("weight", &Source::weight, "", "The source's share of the mixture, relative to the other weights.",
-          above(0))};
+      key("separator", &Source::separator, "",
+          "The text between the documents of a file, for example \"\\n\\n\"; it belongs to none of them. "
+          "null: "
+          "each file is one document.")};
   return keys;
 }
 

@@ -77,9 +77,10 @@ TEST_CASE("an unknown key is refused at every level, with line, full path and th
             "unknown key 'optimiser'; did you mean optimizer?"));
   CHECK(has(error_of(kSmall + "learning_rate: 1\n"),
             "line 5: unknown key 'learning_rate': use optimizer.learning_rate"));
-  CHECK(has(
-      error_of("model: {base: m}\ntrain: {max_steps: 1}\ndata:\n  train:\n    - path: a\n      wieght: 2\n"),
-      "line 6: unknown key 'data.train[0].wieght'; did you mean weight?"));
+  CHECK(
+      has(error_of(
+              "model: {base: m}\ntrain: {max_steps: 1}\ndata:\n  train:\n    - path: a\n      formt: text\n"),
+          "line 6: unknown key 'data.train[0].formt'; did you mean format?"));
   CHECK(has(error_of(kSmall + "memory: {recompute: {evry: 2}}\n"),
             "unknown key 'memory.recompute.evry'; did you mean every?"));
   CHECK(has(error_of(kSmall + "zero:\n  stage: 1\n  stage: 2\n"),
@@ -219,8 +220,8 @@ TEST_CASE("every form of a value is read") {
   CHECK(with("data.add_bos=true").data.add_bos == AddBos::yes);
   CHECK(with("data.add_bos=auto").data.add_bos == AddBos::automatic);
   CHECK(with("data.validation={fraction: 0.25}").data.validation.fraction == 0.25);
-  CHECK(with("data.validation=[{path: v.txt.gz, weight: 2}]").data.validation.sources.at(0) ==
-        Source{"v.txt.gz", Format::text, 2.0});
+  CHECK(with("data.validation=[{path: v.txt, separator: x}]").data.validation.sources.at(0) ==
+        Source{"v.txt", Format::text, "x"});
   CHECK(with("data.validation=null").data.validation.absent());
   CHECK(with("train.epochs=null").train.epochs == std::nullopt);
   CHECK(with("zero=").zero == Zero{});

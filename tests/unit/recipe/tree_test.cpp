@@ -44,12 +44,12 @@ TEST_CASE("a byte order mark and Windows line ends are read over") {
 TEST_CASE("anchors, aliases and merge keys are written out, own keys first") {
   const Loaded loaded = parse(
       "model: {base: m}\n"
-      "data:\n  train:\n    - &a {path: a.txt, weight: 2}\n    - {<<: *a, path: b.txt}\n    - *a\n"
+      "data:\n  train:\n    - &a {path: a.txt, separator: --}\n    - {<<: *a, path: b.txt}\n    - *a\n"
       "train: {max_steps: 1}\n",
       "r.yaml");
   const auto& train = loaded.recipe.data.train;
   REQUIRE(train.size() == 3);
-  CHECK(train[1] == Source{"b.txt", Format::text, 2.0});
+  CHECK(train[1] == Source{"b.txt", Format::text, "--"});
   CHECK(train[2] == train[0]);
   CHECK(has(error_of("run: {<<: 5}\n"), "`<<` merges"));
   CHECK(has(error_of("run: &a {x: *a}\n"), "an alias (*) inside the value it stands for"));
