@@ -2,10 +2,13 @@
 #include "app/cli.h"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <functional>
+#include <iostream>
 
 #include "app/commands.h"
 #include "base/error.h"
+#include "base/text.h"
 
 namespace zt::app {
 namespace {
@@ -21,6 +24,9 @@ CLI::Option* add_recipe(CLI::App& command, RecipeArgs& args) {
       ->take_all();
   return command.add_option("--recipe", args.path, "The recipe, a YAML file")->type_name("FILE");
 }
+
+// More rows or tokens than anybody waits for; beyond it a number is a typing error.
+constexpr std::int64_t kMaxCount = 1'000'000'000;
 
 struct Options {
   RecipeArgs recipe;
@@ -61,7 +67,7 @@ void add_recipe_commands(CLI::App& program, Options& o, Action& action) {
                         "zerotrain data --recipe recipes/quickstart.yaml --rows 2");
   add_recipe(*command, o.recipe)->required();
   command->add_option("--rows", o.rows, "How many rows, in training order")
-      ->check(CLI::NonNegativeNumber)
+      ->check(CLI::Range(std::int64_t{0}, kMaxCount))
       ->capture_default_str();
   command->callback([&] { action = [&] { return show_data(o.recipe, o.rows); }; });
 
@@ -113,7 +119,7 @@ void add_model_commands(CLI::App& program, Options& o, Action& action) {
       ->check(CLI::Range(0.0, 1.0))
       ->capture_default_str();
   command->add_option("--max-tokens", g.max_tokens, "At most so many new tokens")
-      ->check(CLI::NonNegativeNumber)
+      ->check(CLI::Range(std::int64_t{0}, kMaxCount))
       ->capture_default_str();
   command->add_option("--seed", g.seed, "The same seed draws the same text")->capture_default_str();
   command->callback([&] { action = [&] { return generate(g); }; });
@@ -126,6 +132,25 @@ void add_model_commands(CLI::App& program, Options& o, Action& action) {
   command->add_option("--dtype", o.dtype, "Number format of the weights; as stored if not given")
       ->check(CLI::IsMember({"bf16", "f16", "f32"}));
   command->callback([&] { action = [&] { return export_folder(o.model, o.to, o.dtype); }; });
+}
+
+void require_known_command(const CLI::App& program, int argc, char** argv) {
+  const std::string word = argc > 1 ? argv[1] : "-";
+  if (word.empty() || word[0] == '-') return;
+  std::vector<std::string> names;
+  for (const CLI::App* const command : program.get_subcommands({})) names.push_back(command->get_name());
+  if (std::ranges::find(names, word) != names.end()) return;
+  const std::string near = nearest(word, names);
+  throw Error(Blame::usage,
+              cat("there is no command '", word, "'", near.empty() ? "" : cat("; did you mean ", near, "?")),
+              cat("the commands are ", join(names, ", "), "; zerotrain --recipe FILE trains"));
+}
+
+// A full disk behind stdout shows only here.
+int delivered(int status) {
+  if (!std::cout.flush())
+    throw Error(Blame::machine, "the result could not be written to stdout", "is there space on the disk?");
+  return status;
 }
 
 }  // namespace
@@ -144,6 +169,7 @@ int run(int argc, char** argv) {
   add_recipe_commands(program, o, action);
   add_manual_commands(program, o, action);
   add_model_commands(program, o, action);
+  require_known_command(program, argc, argv);
   try {
     program.parse(argc, argv);
   } catch (const CLI::Success& e) {
@@ -152,7 +178,7 @@ int run(int argc, char** argv) {
     throw Error(Blame::usage, e.what(),
                 "zerotrain --help lists the commands, zerotrain COMMAND --help their options");
   }
-  if (action) return action();
+  if (action) return delivered(action());
   if (o.recipe.path.empty())
     throw Error(Blame::usage, "no recipe was given",
                 "zerotrain --recipe FILE trains; zerotrain --help lists the commands");
