@@ -133,7 +133,8 @@ std::vector<AddedToken> tokens_beside(const Folder& folder, const Json& config) 
     for (const auto& [id, object] : config["added_tokens_decoder"].items())
       tokens.push_back(
           added_token_from_json(object, parsed_id(id), "tokenizer_config.json.added_tokens_decoder." + id));
-  for (const auto& [content, id] : folder.json("added_tokens.json").items()) {
+  const Json list = folder.json("added_tokens.json");
+  for (const auto& [content, id] : list.items()) {
     if (!id.is_number_integer())
       throw Error(Blame::model, cat("added_tokens.json: '", content, "' has no whole number as id"));
     tokens.push_back(
