@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
+#include <functional>
 
 #include "base/error.h"
 #include "base/text.h"
@@ -37,10 +39,17 @@ static std::int64_t batch_slots(const plan::StepShape& shape) {
          (shape.training ? shape.micros * plan::batch_bytes(shape.train_shape()) : 0);
 }
 
+// The plan must know the bytes and the scratch that the options imply, whatever its own fields say.
+static EngineOptions agreeing(EngineOptions options) {
+  options.shape.element_bytes = size_of(options.dtype);
+  options.shape.dropout = options.dropout > 0.f;
+  return options;
+}
+
 Engine::Engine(const spec::ModelSpec& model, const EngineOptions& options)
     : model_(model),
-      options_(options),
-      plan_(plan::plan_step(model_, options.shape)),
+      options_(agreeing(options)),
+      plan_(plan::plan_step(model_, options_.shape)),
       kernels_(kernels::make_cpu_kernels()),
       arena_(plan_.arena, "activations"),
       workspace_(plan_.workspace, "the workspace"),
@@ -53,14 +62,33 @@ Engine::Engine(const spec::ModelSpec& model, const EngineOptions& options)
   executor_ = std::make_unique<Executor>(run_, blocks_, params_, arena_.at(0), workspace_.at(0));
 }
 
+static void require_below(const std::vector<std::int32_t>& values, std::int64_t low, std::int64_t limit,
+                          const char* what) {
+  for (const std::int32_t value : values) {
+    if (value < low || value >= limit)
+      throw Error(Blame::bug,
+                  cat("a batch holds the ", what, " ", value, ", outside ", low, " to ", limit - 1));
+  }
+}
+
+// Kernels index tables with what a batch holds, so nothing that lies outside may reach them.
+void Engine::require_sound(const HostBatch& batch, std::int64_t tokens) const {
+  const auto N = static_cast<std::size_t>(tokens);
+  if (batch.tokens.size() != N || batch.positions.size() != N || batch.targets.size() != N)
+    throw Error(Blame::bug,
+                cat("a batch of ", batch.tokens.size(), " tokens was handed to a step planned for ", N));
+  if (batch.bounds.empty() || batch.bounds.front() != 0 || batch.bounds.back() != tokens ||
+      std::ranges::adjacent_find(batch.bounds, std::greater_equal()) != batch.bounds.end())
+    throw Error(Blame::bug, cat("document bounds must rise from 0 to ", tokens));
+  require_below(batch.tokens, 0, model_.vocab, "token");
+  require_below(batch.positions, 0, options_.shape.sequence_length, "position");
+  require_below(batch.targets, INT32_MIN, model_.vocab, "target");
+}
+
 // Copies a batch to its permanent place, `slot` bytes from the start: training's micro-batches, then
 // evaluation's.
 layers::BatchView Engine::load(const HostBatch& batch, std::int64_t slot, std::int64_t tokens) {
-  const auto N = static_cast<std::size_t>(tokens);
-  if (batch.tokens.size() != N || batch.positions.size() != N || batch.targets.size() != N ||
-      batch.bounds.empty() || batch.bounds.front() != 0 || batch.bounds.back() != tokens)
-    throw Error(Blame::bug,
-                cat("a batch of ", batch.tokens.size(), " tokens was handed to a step planned for ", N));
+  require_sound(batch, tokens);
   const std::int64_t part = plan::batch_bytes({tokens, 4, false}) / 3;
   const auto place = [&](const std::vector<std::int32_t>& values, std::int64_t number) {
     auto* const at = batches_.as<std::int32_t>(slot + number * part);
@@ -70,31 +98,39 @@ layers::BatchView Engine::load(const HostBatch& batch, std::int64_t slot, std::i
   return {place(batch.tokens, 0), place(batch.positions, 1), place(batch.targets, 2), batch.bounds, 0};
 }
 
-StepResult Engine::train_step(std::span<const HostBatch> micros, std::int64_t supervised, std::uint32_t step,
-                              const kernels::AdamW& optimizer, double max_grad_norm) {
+StepResult Engine::play(const schedule::Schedule& list, std::span<const HostBatch> micros,
+                        std::int64_t supervised, StepInput input) {
+  if (static_cast<std::int64_t>(micros.size()) != options_.shape.micros || supervised < 1)
+    throw Error(Blame::bug, cat("a step of ", options_.shape.micros, " micro-batches was given ",
+                                micros.size(), " with ", supervised, " supervised tokens"));
   const plan::RunShape shape = options_.shape.train_shape();
   views_.clear();
   for (std::size_t m = 0; m < micros.size(); ++m) {
     views_.push_back(load(micros[m], static_cast<std::int64_t>(m) * plan::batch_bytes(shape), shape.tokens));
     views_.back().first_row = static_cast<std::int64_t>(m) * shape.tokens;
   }
-  StepInput input;
   input.micros = views_;
-  input.step = step;
   input.grad_scale = 1.f / static_cast<float>(supervised);
+  return executor_->run(list, input);
+}
+
+StepResult Engine::train_step(std::span<const HostBatch> micros, std::int64_t supervised, std::uint32_t step,
+                              const kernels::AdamW& optimizer, double max_grad_norm) {
+  StepInput input;
+  input.step = step;
   input.optimizer = optimizer;
   input.max_grad_norm = max_grad_norm;
-  return executor_->run(plan_.train, input);
+  return play(plan_.train, micros, supervised, input);
 }
 
 StepResult Engine::gradients(std::span<const HostBatch> micros, std::int64_t supervised, std::uint32_t step) {
   schedule::Schedule without_update = plan_.train;
   std::erase_if(without_update.ops,
                 [](const schedule::Op& op) { return op.kind == schedule::OpKind::update; });
-  std::swap(plan_.train, without_update);
-  const StepResult result = train_step(micros, supervised, step, {}, 0);
-  std::swap(plan_.train, without_update);
-  return result;
+  params_.clear_grads();
+  StepInput input;
+  input.step = step;
+  return play(without_update, micros, supervised, input);
 }
 
 double Engine::evaluate(const HostBatch& batch, std::span<float> token_losses) {

@@ -19,7 +19,7 @@ struct HostBatch {
 };
 
 struct EngineOptions {
-  plan::StepShape shape;
+  plan::StepShape shape;  // its element_bytes and dropout follow the fields below
   Dtype dtype = Dtype::f32;
   float dropout = 0.f;
   std::uint64_t seed = 0;
@@ -27,8 +27,7 @@ struct EngineOptions {
 
 class Engine {
  public:
-  // Plans first: Error(machine) with the nearest policy that fits when memory is short. Weights start as
-  // zeros.
+  // Plans first. Weights start as zeros. Error(machine) when memory is short.
   Engine(const spec::ModelSpec& model, const EngineOptions& options);
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
@@ -39,7 +38,8 @@ class Engine {
                         const kernels::AdamW& optimizer, double max_grad_norm);
   // Summed loss of one batch; each token's loss too when `token_losses` has room for all tokens of the batch.
   double evaluate(const HostBatch& batch, std::span<float> token_losses = {});
-  // Gradients of one step without the update, for tests and tools: they stay in params().grads().
+  // Gradients of one step without the update, for tests and tools: they stay in params().grads() until the
+  // next call, or until params().clear_grads(), which must come before the next train_step.
   StepResult gradients(std::span<const HostBatch> micros, std::int64_t supervised, std::uint32_t step);
 
   shard::ParamStore& params() { return params_; }
@@ -50,7 +50,10 @@ class Engine {
   const Model& blocks() const { return blocks_; }
 
  private:
+  void require_sound(const HostBatch& batch, std::int64_t tokens) const;
   layers::BatchView load(const HostBatch& batch, std::int64_t slot, std::int64_t tokens);
+  StepResult play(const schedule::Schedule& list, std::span<const HostBatch> micros, std::int64_t supervised,
+                  StepInput input);
 
   spec::ModelSpec model_;
   EngineOptions options_;

@@ -91,12 +91,6 @@ BufferSet backward_scratch(const ModelSpec& m, const RunShape& run) {
   return set;
 }
 
-BufferSet embedding_scratch(const ModelSpec& m, const RunShape& run) {
-  BufferSet set;
-  if (run.dropout) set.add("d.embedding", run.tokens, m.hidden, run.element_bytes);
-  return set;
-}
-
 std::int64_t head_chunk(const ModelSpec& m, const RunShape& run) {
   const std::int64_t wanted = (std::int64_t{64} << 20) / (4 * std::int64_t{m.vocab});
   return std::min(run.tokens, std::max<std::int64_t>(64, wanted / 64 * 64));
@@ -113,8 +107,8 @@ BufferSet head_scratch(const ModelSpec& m, const RunShape& run) {
 }
 
 std::int64_t workspace_bytes(const ModelSpec& m, const RunShape& run) {
-  return std::max({forward_scratch(m, run).bytes(), backward_scratch(m, run).bytes(),
-                   embedding_scratch(m, run).bytes(), head_scratch(m, run).bytes()});
+  return std::max(
+      {forward_scratch(m, run).bytes(), backward_scratch(m, run).bytes(), head_scratch(m, run).bytes()});
 }
 
 }  // namespace zt::plan

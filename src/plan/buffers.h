@@ -47,8 +47,7 @@ BufferSet backward_scratch(const spec::ModelSpec& model, const RunShape& run);
 // What lies in the backward scratch's buffer "shared", first for the MLP, then for the attention.
 BufferSet mlp_backward_scratch(const spec::ModelSpec& model, const RunShape& run);
 BufferSet attention_backward_scratch(const spec::ModelSpec& model, const RunShape& run);
-// Scratch of the embedding's backward, and of the head: the final norm, one chunk of logits and its gradient.
-BufferSet embedding_scratch(const spec::ModelSpec& model, const RunShape& run);
+// Scratch of the head: the final norm, one chunk of logits and its gradient. The embedding needs none.
 BufferSet head_scratch(const spec::ModelSpec& model, const RunShape& run);
 
 // Tokens whose logits are made at once: about 64 MiB of fp32 logits, at least 64 tokens.

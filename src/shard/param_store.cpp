@@ -46,6 +46,10 @@ ParamStore::ParamStore(const spec::ModelSpec& model, Dtype dtype, bool training)
   memory_ = device::Arena(end, training ? "weights, gradients and optimizer state" : "weights");
 }
 
+void ParamStore::clear_grads() {
+  for (int b = 0; b < static_cast<int>(places_.size()); ++b) std::fill_n(grads(b), elements(b), 0.f);
+}
+
 void ParamStore::set(int block, std::int64_t first, const float* values, std::int64_t count) {
   if (training_ || dtype_ == Dtype::f32) std::copy_n(values, count, master(block) + first);
   if (dtype_ != Dtype::bf16) return;

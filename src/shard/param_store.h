@@ -35,6 +35,7 @@ class ParamStore {
   std::int64_t elements(int block) const { return at(block).elements; }
   std::int64_t bytes() const { return memory_.bytes(); }
 
+  void clear_grads();
   // Sets elements [first, first + count) of a block from fp32 values: the master copy, and the weights
   // rounded from it.
   void set(int block, std::int64_t first, const float* values, std::int64_t count);
