@@ -38,14 +38,14 @@ enum class BlockKind { embedding, transformer, head };
 // gaps, so that neighbours can be one matrix. Roles, in order ([] where the model has them):
 //   embedding    gpt2  wte.weight wpe.weight
 //                llama embed_tokens.weight
-//   transformer  gpt2  ln_1.weight [ln_1.bias] attn.c_attn.weight [attn.c_attn.bias] attn.c_proj.weight
-//                      [attn.c_proj.bias] ln_2.weight [ln_2.bias] mlp.c_fc.weight [mlp.c_fc.bias]
-//                      mlp.c_proj.weight [mlp.c_proj.bias]
-//                llama input_layernorm.weight q_proj.weight k_proj.weight v_proj.weight [q_proj.bias
-//                k_proj.bias
-//                      v_proj.bias] [q_norm.weight k_norm.weight] o_proj.weight [o_proj.bias]
-//                      post_attention_layernorm.weight gate_proj.weight up_proj.weight [gate_proj.bias
-//                      up_proj.bias] down_proj.weight [down_proj.bias]
+//   transformer  gpt2  ln_1.weight [ln_1.bias] attn.c_attn.weight [attn.c_attn.bias]
+//                      attn.c_proj.weight [attn.c_proj.bias] ln_2.weight [ln_2.bias]
+//                      mlp.c_fc.weight [mlp.c_fc.bias] mlp.c_proj.weight [mlp.c_proj.bias]
+//                llama input_layernorm.weight q_proj.weight k_proj.weight v_proj.weight
+//                      [q_proj.bias k_proj.bias v_proj.bias] [q_norm.weight k_norm.weight]
+//                      o_proj.weight [o_proj.bias] post_attention_layernorm.weight
+//                      gate_proj.weight up_proj.weight [gate_proj.bias up_proj.bias]
+//                      down_proj.weight [down_proj.bias]
 //   head         gpt2  ln_f.weight [ln_f.bias] [lm_head.weight]
 //                llama norm.weight [lm_head.weight]
 // lm_head.weight is absent where embeddings are tied: the head then uses the matrix of the embedding block.

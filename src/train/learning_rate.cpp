@@ -24,10 +24,8 @@ double learning_rate(const recipe::LrSchedule& s, double peak, std::int64_t t, s
                        (1 + std::cos(std::numbers::pi * progress(t, W, s.decay_steps.value_or(T))));
     case recipe::ScheduleName::linear:
       return low + (peak - low) * (1 - progress(t, W, s.decay_steps.value_or(T)));
-    case recipe::ScheduleName::wsd: {
-      const std::int64_t D = s.decay_steps.value_or((T + 9) / 10);
-      return low + (peak - low) * (1 - progress(t, std::max(W, T - D), T));
-    }
+    case recipe::ScheduleName::wsd:  // a recipe with wsd always says decay_steps
+      return low + (peak - low) * (1 - progress(t, std::max(W, T - s.decay_steps.value()), T));
   }
   return peak;
 }
