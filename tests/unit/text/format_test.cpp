@@ -287,6 +287,16 @@ TEST_CASE("format: BOS and EOS fall back to special_tokens_map.json and config.j
   CHECK(load_tokenizer(dir.path())->bos() == 1);
 }
 
+TEST_CASE("format: added_tokens.json adds ordinary words") {
+  const test::ScratchDir dir;
+  dir.write("tokenizer.json", with_model({{"a", 0}, {"b", 1}}, TestJson::array()).dump());
+  dir.write("added_tokens.json", R"({"ab": 2, "ba": 3})");
+  const auto t = load_tokenizer(dir.path());
+  CHECK(t->encode("aabba") == Ids{0, 2, 3});
+  CHECK_FALSE(t->is_special(2));
+  CHECK(t->vocabulary() == 4);
+}
+
 TEST_CASE("format: the folder's files are exported byte for byte, and only the tokenizer's") {
   const test::ScratchDir dir;
   const std::string description = with_model({{"a", 0}}, TestJson::array()).dump(3) + "\n\n";

@@ -92,7 +92,7 @@ TEST_CASE("hostile: faulty vocabularies, merges and added tokens are refused wit
       {"/model/vocab", TestJson::object(), "model.vocab must map tokens to ids"},
       {"/model/vocab", TestJson::array(), "model.vocab must map tokens to ids"},
       {"/model", nullptr, "tokenizer.json.model is missing"},
-      {"/model", TestJson::array({1}), "model"},
+      {"/model", TestJson::array({1}), "model must be an object"},
       {"/model/unk_token", "<u>", "model.unk_token '<u>' is not in the vocabulary"},
       {"/model/byte_fallback", "yes", "model.byte_fallback must be true or false, is string"},
       {"/model/merges/0", "a c", "model.merges[0] \"a c\": 'c' is not in the vocabulary"},
