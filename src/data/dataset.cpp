@@ -11,6 +11,9 @@ static constexpr std::int32_t kIgnored = -100;
 
 Dataset::Dataset(const std::filesystem::path& tokens, std::string name, std::int64_t length, bool packing)
     : file_(tokens), name_(std::move(name)), length_(length), packing_(packing) {
+  if (length < 2)
+    throw Error(Blame::usage, cat("data.sequence_length must be at least 2, is ", length),
+                "a row of one token has nothing to predict");
   Start at{0, 0};
   while (at.document < file_.documents()) {
     const Start next = walk(at, [](std::int64_t, std::int64_t, std::int64_t) {});
@@ -25,8 +28,10 @@ Dataset::Start Dataset::walk(Start at, Take take) const {
   while (room > 0 && at.document < file_.documents()) {
     const std::int64_t begin = file_.document_begin(at.document) + at.offset;
     const std::int64_t left = file_.document_begin(at.document + 1) - begin;
+    // The first id of a longer document, alone at the row's end, would train nothing.
+    if (room == 1 && left > 1) break;
     const std::int64_t count = std::min(room, left);
-    take(at.document, begin, count);
+    if (count > 0) take(at.document, begin, count);
     room -= count;
     // The repeated id alone would train nothing, so a document that just fits is over.
     if (count < left) return {at.document, at.offset + count - 1};
@@ -57,6 +62,8 @@ Row Dataset::row(std::int64_t number) const {
 }
 
 exec::HostBatch make_batch(std::span<const Row> rows, std::int64_t count, std::int64_t length) {
+  if (static_cast<std::int64_t>(rows.size()) > count)
+    throw Error(Blame::bug, cat(rows.size(), " rows do not fit a batch of ", count));
   const auto N = static_cast<std::size_t>(count * length);
   exec::HostBatch batch{std::vector<std::int32_t>(N, 0),
                         std::vector<std::int32_t>(N, 0),
@@ -66,6 +73,8 @@ exec::HostBatch make_batch(std::span<const Row> rows, std::int64_t count, std::i
     const std::int64_t start = r * length;
     if (r < static_cast<std::int64_t>(rows.size())) {
       const Row& row = rows[static_cast<std::size_t>(r)];
+      if (static_cast<std::int64_t>(row.ids.size()) > length)
+        throw Error(Blame::bug, cat("row ", row.id, " has ", row.ids.size(), " ids, more than ", length));
       std::ranges::copy(row.ids, batch.tokens.begin() + start);
       for (std::size_t d = 0; d + 1 < row.documents.size(); ++d) {
         const std::int32_t first = row.documents[d], end = row.documents[d + 1];

@@ -65,7 +65,7 @@ struct TextData {
 // token.
 TextData open_text(const recipe::Data& settings, const text::Tokenizer& tokenizer, std::int64_t vocabulary);
 
-// All training text, for tokenizers that are made from it.
+// All training text, for tokenizers that are made from it. Throws Error(data) where it is not UTF-8 or empty.
 std::string training_text(const recipe::Data& settings);
 
 }  // namespace zt::data

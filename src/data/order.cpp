@@ -17,7 +17,7 @@ std::int64_t permuted(std::int64_t i, std::int64_t n, std::uint64_t seed, std::u
   auto x = static_cast<std::uint64_t>(i);
   do {
     std::uint64_t left = x >> half, right = x & mask;
-    for (std::uint64_t round = 0; round < 4; ++round) {
+    for (std::uint64_t round = 0; round < 10; ++round) {
       const std::uint64_t mixed = left ^ (random.u64(round << 60 | right) & mask);
       left = right;
       right = mixed;

@@ -49,15 +49,20 @@ static bool continues(char byte) { return (static_cast<unsigned char>(byte) & 0x
 
 std::int64_t validation_start(std::string_view text, double fraction) {
   const std::int64_t characters = std::ranges::count_if(text, [](char byte) { return !continues(byte); });
-  auto left = static_cast<std::int64_t>((1.0 - fraction) * static_cast<double>(characters));
+  // 1 - fraction is rounded; the millionth of a character keeps (1 - 0.9) of 10 from becoming 0.
+  auto left = static_cast<std::int64_t>((1.0 - fraction) * static_cast<double>(characters) + 1e-6);
   std::size_t at = 0;
   while (at < text.size() && (left > 0 || continues(text[at]))) left -= !continues(text[at++]);
   // The walk stops at the first byte of the character after the training part.
   return static_cast<std::int64_t>(at);
 }
 
-std::vector<std::string_view> documents_of(std::string_view text, const std::string& separator) {
+std::string_view without_bom(std::string_view text) {
   if (starts_with(text, "\xEF\xBB\xBF")) text.remove_prefix(3);
+  return text;
+}
+
+std::vector<std::string_view> documents_of(std::string_view text, const std::string& separator) {
   std::vector<std::string_view> documents;
   for (;;) {
     const std::size_t end = separator.empty() ? std::string_view::npos : text.find(separator);

@@ -22,11 +22,14 @@ struct TextFile {
 std::vector<TextFile> text_files(const std::vector<recipe::Source>& sources);
 
 // The first byte of the validation part of a text: the first floor((1 - fraction) * characters) characters
-// train. Characters are Unicode code points; text that is not UTF-8 is counted in bytes.
+// train. A character is a byte and the UTF-8 continuation bytes behind it.
 std::int64_t validation_start(std::string_view text, double fraction);
 
-// The documents of a text: the whole text, or the parts between `separator` (which belongs to none). A
-// byte-order mark at the start is no text. Documents of nothing but white space are left out.
+// The text without the byte-order mark some editors put in front.
+std::string_view without_bom(std::string_view text);
+
+// The documents of a text: the whole text, or the parts between `separator` (which belongs to none). Documents of
+// nothing but white space are left out.
 std::vector<std::string_view> documents_of(std::string_view text, const std::string& separator);
 
 }  // namespace zt::data

@@ -20,7 +20,7 @@ std::filesystem::path cache_folder();
 class TokenFile {
  public:
   TokenFile() = default;
-  // Maps and checks a file: magic, version, sizes, document offsets. Throws Error(data).
+  // Maps a file and checks what costs little: magic, version, sizes, document offsets. Throws Error(data).
   explicit TokenFile(const std::filesystem::path& path);
 
   std::int64_t tokens() const { return tokens_; }
@@ -35,22 +35,27 @@ class TokenFile {
   const std::byte *ids_ = nullptr, *offsets_ = nullptr;
 };
 
-// Writes a token file document by document under a temporary name; finish() makes it appear. Memory: one
-// document's ids and eight bytes a document. Throws Error(machine) when the disk fails it.
+// Throws Error(data) unless the file's bytes have the digest its header names. Reads all of it, in little memory.
+void require_intact(const std::filesystem::path& path);
+
+// Writes a token file document by document under a temporary name; finish() makes it appear. Memory: the
+// ids given at once and eight bytes a document. Throws Error(machine) when the disk fails it.
 class TokenFileWriter {
  public:
   TokenFileWriter(const std::filesystem::path& path, std::int64_t vocabulary);
   ~TokenFileWriter();
   TokenFileWriter(const TokenFileWriter&) = delete;
   TokenFileWriter& operator=(const TokenFileWriter&) = delete;
-  void add(const std::vector<std::int32_t>& ids);  // more ids of the document that is open
+  void add(const std::vector<std::int32_t>& ids);  // more ids of the open document, all below `vocabulary`
   void end_document();
   void finish();
 
  private:
   void check() const;
+  void put_header(std::uint64_t digest);
   std::filesystem::path path_, partial_;
   std::ofstream out_;
+  std::int64_t vocabulary_;
   int width_;
   std::int64_t tokens_ = 0;
   std::vector<std::int64_t> offsets_{0};
