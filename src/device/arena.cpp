@@ -32,6 +32,7 @@ std::int64_t proc_value(const char* file, const std::string& name) {
 }  // namespace
 
 Arena::Arena(std::int64_t bytes, const std::string& purpose) {
+  if (bytes < 0) throw Error(Blame::bug, cat(purpose, " was planned with ", bytes, " bytes"));
   if (bytes == 0) return;
   const std::int64_t free_now = available_bytes();
   const std::string hint =

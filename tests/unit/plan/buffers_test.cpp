@@ -1,0 +1,218 @@
+#include "plan/buffers.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "plan/step_plan.h"
+#include "shard/param_store.h"
+
+namespace zt::plan {
+namespace {
+
+spec::ModelSpec model_of(const std::string& kind) {
+  if (kind == "gpt2") {
+    return spec::from_config({{"model_type", "gpt2"},
+                              {"n_embd", 20},
+                              {"n_head", 5},
+                              {"n_layer", 3},
+                              {"n_positions", 64},
+                              {"vocab_size", 51}},
+                             kind);
+  }
+  return spec::from_config({{"model_type", kind},
+                            {"hidden_size", 18},
+                            {"num_hidden_layers", 3},
+                            {"num_attention_heads", 6},
+                            {"num_key_value_heads", 2},
+                            {"head_dim", 6},
+                            {"intermediate_size", 27},
+                            {"vocab_size", 51},
+                            {"max_position_embeddings", 64}},
+                           kind);
+}
+
+// GPT-2 124M as published. Source: Hugging Face, openai-community/gpt2, config.json.
+spec::ModelSpec gpt2_124m() {
+  return spec::from_config({{"model_type", "gpt2"},
+                            {"n_embd", 768},
+                            {"n_head", 12},
+                            {"n_layer", 12},
+                            {"n_positions", 1024},
+                            {"vocab_size", 50257}},
+                           "gpt2");
+}
+
+const std::vector<std::string> kKinds = {"gpt2", "llama", "qwen2", "qwen3"};
+
+std::vector<BufferSet> sets_of(const spec::ModelSpec& m, const RunShape& run) {
+  return {saved_buffers(m, run),
+          forward_scratch(m, run),
+          backward_scratch(m, run),
+          mlp_backward_scratch(m, run),
+          attention_backward_scratch(m, run),
+          head_scratch(m, run)};
+}
+
+TEST_CASE("buffers: those of one set never overlap, start on 64 bytes and end inside it") {
+  for (const std::string& kind : kKinds) {
+    for (const std::int64_t tokens : {1, 7, 16, 1000}) {
+      for (const int bytes : {2, 4}) {
+        for (const bool dropout : {false, true}) {
+          CAPTURE(kind);
+          CAPTURE(tokens);
+          for (const BufferSet& set : sets_of(model_of(kind), {tokens, bytes, dropout})) {
+            std::int64_t end = 0;
+            for (const Buffer& b : set.list()) {
+              CAPTURE(std::string(b.name));
+              CHECK(b.offset % 64 == 0);
+              CHECK(b.offset >= end);
+              CHECK(b.rows > 0);
+              CHECK(b.cols > 0);
+              end = b.offset + b.rows * b.cols * b.element_bytes;
+            }
+            CHECK(set.bytes() >= end);
+            CHECK(set.bytes() < end + 64);
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("buffers: the workspace holds every scratch, and the shared part both of its tenants") {
+  for (const std::string& kind : kKinds) {
+    for (const bool dropout : {false, true}) {
+      const spec::ModelSpec m = model_of(kind);
+      const RunShape run{33, 2, dropout};
+      for (const BufferSet& set : {forward_scratch(m, run), backward_scratch(m, run), head_scratch(m, run)})
+        CHECK(workspace_bytes(m, run) >= set.bytes());
+      const Buffer shared = backward_scratch(m, run).at("shared");
+      CHECK(shared.rows * shared.cols >= mlp_backward_scratch(m, run).bytes());
+      CHECK(shared.rows * shared.cols >= attention_backward_scratch(m, run).bytes());
+    }
+  }
+}
+
+TEST_CASE("buffers: no one is given twice under one name, and a name that is not there is a bug") {
+  for (const std::string& kind : kKinds) {
+    for (const BufferSet& set : sets_of(model_of(kind), {5, 4, true})) {
+      std::vector<std::string_view> names;
+      for (const Buffer& b : set.list()) names.push_back(b.name);
+      std::ranges::sort(names);
+      CHECK(std::ranges::adjacent_find(names) == names.end());
+    }
+  }
+  CHECK_THROWS_WITH_AS(saved_buffers(model_of("gpt2"), {5, 4, false}).at("q_norm.r"),
+                       doctest::Contains("q_norm.r"), Error);
+}
+
+TEST_CASE("buffers: logits are made in chunks of at least 64 tokens and about 64 MiB") {
+  spec::ModelSpec m = model_of("llama");
+  for (const int vocabulary : {2, 51, 50257, 131072, 2000000}) {
+    m.vocab = vocabulary;
+    for (const std::int64_t tokens : {1, 63, 4096, 1000000}) {
+      const std::int64_t chunk = head_chunk(m, {tokens, 4, false});
+      CHECK(chunk >= std::min<std::int64_t>(tokens, 64));
+      CHECK(chunk <= tokens);
+      if (chunk > 64) CHECK(chunk * vocabulary * 4 <= std::int64_t{64} << 20);
+    }
+  }
+}
+
+StepShape shape_of(int element_bytes, std::int64_t rows = 1, std::int64_t length = 64) {
+  StepShape shape;
+  shape.element_bytes = element_bytes;
+  shape.sequence_length = length;
+  shape.rows = shape.eval_rows = rows;
+  return shape;
+}
+
+std::int64_t bill(const StepPlan& plan, const std::string& purpose) {
+  for (const auto& [name, bytes] : plan.bill)
+    if (name == purpose) return bytes;
+  return 0;
+}
+
+TEST_CASE(
+    "plan: a parameter costs 4 + 4 + 8 bytes in float32, 2 + 4 + 12 in bfloat16, 4 or 2 without training") {
+  // Rajbhandari et al. 2020 (ZeRO), section 3.1, with fp32 gradients. 124,439,808 parameters: GPT-2's own count.
+  const spec::ModelSpec m = gpt2_124m();
+  const std::int64_t n = 124439808, slack = std::int64_t(m.blocks.size()) * 64;
+  REQUIRE(m.parameters() == n);
+  const auto near = [&](std::int64_t bytes, std::int64_t expected) {
+    return bytes >= expected && bytes < expected + 3 * slack;
+  };
+  const StepPlan wide = plan_step(m, shape_of(4)), narrow = plan_step(m, shape_of(2));
+  CHECK(near(bill(wide, "weights"), 4 * n));
+  CHECK(near(bill(wide, "gradients (fp32)"), 4 * n));
+  CHECK(near(bill(wide, "moments"), 8 * n));
+  CHECK(near(bill(narrow, "weights"), 2 * n));
+  CHECK(near(bill(narrow, "gradients (fp32)"), 4 * n));
+  CHECK(near(bill(narrow, "master copy and moments"), 12 * n));
+  StepShape looking = shape_of(2);
+  looking.training = false;
+  const StepPlan eval = plan_step(m, looking);
+  CHECK(near(bill(eval, "weights"), 2 * n));
+  CHECK(bill(eval, "gradients (fp32)") == 0);
+  CHECK(eval.train.ops.empty());
+}
+
+TEST_CASE("plan: what the bill says of parameters is what the store claims") {
+  for (const std::string& kind : kKinds) {
+    for (const Dtype dtype : {Dtype::f32, Dtype::bf16}) {
+      for (const bool training : {true, false}) {
+        const spec::ModelSpec m = model_of(kind);
+        std::int64_t sum = 0;
+        for (const spec::BlockSpec& block : m.blocks) {
+          const BlockBytes bytes = block_bytes(block, size_of(dtype), training);
+          sum += bytes.weights + bytes.grads + bytes.optimizer;
+        }
+        CHECK(shard::ParamStore(m, dtype, training).bytes() == sum);
+      }
+    }
+  }
+}
+
+TEST_CASE("plan: the total is the sum of its rows, and the text shows each") {
+  const StepPlan plan = plan_step(model_of("llama"), shape_of(4));
+  std::int64_t sum = 0;
+  for (const auto& [purpose, bytes] : plan.bill) {
+    CHECK(bytes > 0);
+    sum += bytes;
+    CHECK(text(plan).find(purpose) != std::string::npos);
+  }
+  CHECK(plan.total() == sum);
+  CHECK(text(plan).find(fingerprint(plan.train)) != std::string::npos);
+}
+
+TEST_CASE(
+    "plan: GPT-2 124M trains with micro-batches of 4 x 1024 in less than 6 GB, and recompute needs less") {
+  const spec::ModelSpec m = gpt2_124m();
+  StepShape shape = shape_of(4, 4, 1024);
+  const std::int64_t kept = plan_step(m, shape).total();
+  CHECK(kept < 6000000000);
+  CHECK(kept > 16 * m.parameters());
+  shape.policy = {schedule::Recompute::full, 1};
+  CHECK(plan_step(m, shape).total() < kept);
+  CHECK(plan_step(m, shape_of(2, 4, 1024)).arena < plan_step(m, shape_of(4, 4, 1024)).arena * 6 / 10);
+}
+
+TEST_CASE("plan: micro-batches cost their ids only, and one arena serves training and evaluation") {
+  const spec::ModelSpec m = model_of("llama");
+  StepShape shape = shape_of(4, 2);
+  const StepPlan one = plan_step(m, shape);
+  shape.micros = 5;
+  const StepPlan five = plan_step(m, shape);
+  CHECK(five.arena == one.arena);
+  CHECK(five.total() - one.total() == 4 * batch_bytes(shape.train_shape()));
+  shape.eval_rows = 100;
+  const StepPlan wide = plan_step(m, shape);
+  CHECK(wide.arena == wide.eval.arena_bytes);
+  CHECK(wide.workspace == workspace_bytes(m, shape.eval_shape()));
+}
+
+}  // namespace
+}  // namespace zt::plan
