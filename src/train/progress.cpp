@@ -32,7 +32,7 @@ std::string numbers(const StepMetrics& m) {
 std::string bar_line(const StepMetrics& m, std::int64_t max_steps, double seconds_left, int width) {
   const std::string tail =
       fmt::format(" {}/{}  {}  {} left", m.step, max_steps, numbers(m), human_seconds(seconds_left));
-  const int room = width - static_cast<int>(tail.size()) - 3;
+  const int room = width - static_cast<int>(tail.size()) - 2;
   if (room < 5) return tail.substr(1, static_cast<std::size_t>(std::max(0, width - 1)));
   const auto done = static_cast<int>(room * m.step / std::max<std::int64_t>(1, max_steps));
   std::string bar(static_cast<std::size_t>(done), '=');

@@ -46,6 +46,8 @@ class Trainer {
 
  private:
   void announce() const;
+  // The number of samples after which the run ends at the latest; with max_steps there is no such end.
+  std::int64_t last_sample() const;
   StepBatch batch_of(std::int64_t step) const;
   void one_step(std::int64_t step);
   void watch(const exec::StepResult& result, std::int64_t step);
@@ -115,13 +117,18 @@ void Trainer::announce() const {
                         recipe_.train.global_batch_size, product_rate_ / 1e9, name(dtype_of(recipe_.model))));
 }
 
+std::int64_t Trainer::last_sample() const {
+  const recipe::Train& t = recipe_.train;
+  if (!t.epochs) return steps_ * t.global_batch_size;
+  return static_cast<std::int64_t>(
+      std::ceil(*t.epochs * static_cast<double>(setup_.data.train->rows()) - 1e-9));
+}
+
 // Samples past the end of the last epoch are empty rows: a short last window keeps its own token count.
 StepBatch Trainer::batch_of(std::int64_t step) const {
   const recipe::Train& t = recipe_.train;
   const data::Dataset& rows = *setup_.data.train;
-  const std::int64_t end =
-      t.epochs ? static_cast<std::int64_t>(std::ceil(*t.epochs * static_cast<double>(rows.rows()) - 1e-9))
-               : step * t.global_batch_size;
+  const std::int64_t end = last_sample();
   StepBatch batch;
   std::string ids;
   std::int64_t sample = (step - 1) * t.global_batch_size;
@@ -159,7 +166,7 @@ void Trainer::one_step(std::int64_t step) {
 
   StepMetrics m;
   m.step = step;
-  m.epoch = static_cast<double>(step * recipe_.train.global_batch_size) /
+  m.epoch = static_cast<double>(std::min(step * recipe_.train.global_batch_size, last_sample())) /
             static_cast<double>(setup_.data.train->rows());
   m.loss = result.loss_sum / static_cast<double>(batch.supervised);
   m.supervised_tokens = batch.supervised;

@@ -1,0 +1,209 @@
+// What a run says and keeps: metrics lines, the bar, the run folder, and whether its plan fits.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "recipe/recipe.h"
+#include "support/paths.h"
+#include "train/fit.h"
+#include "train/metrics.h"
+#include "train/progress.h"
+#include "train/run_folder.h"
+#include "train/setup.h"
+
+namespace zt::train {
+
+namespace fs = std::filesystem;
+
+static StepMetrics some_step() {
+  StepMetrics m;
+  m.step = 120;
+  m.loss = 2.345;
+  m.tokens_per_second = 1234.5;
+  m.mfu = 0.61;
+  m.grad_norm = 1.5;
+  m.batch_hash = "0123456789abcdef";
+  return m;
+}
+
+TEST_CASE("metrics: a line is one JSON object, and a number that isn't finite is null") {
+  StepMetrics m = some_step();
+  const auto good = nlohmann::json::parse(json_line(m));
+  CHECK(good["step"] == 120);
+  CHECK(good["loss"] == 2.345);
+  CHECK(good["traffic"]["all_gather"] == 0);
+  m.loss = std::nan("");
+  m.grad_norm = INFINITY;
+  m.skipped = true;
+  const std::string line = json_line(m);
+  CHECK(line.find('\n') == std::string::npos);
+  const auto bad = nlohmann::json::parse(line);
+  CHECK(bad["loss"].is_null());
+  CHECK(bad["grad_norm"].is_null());
+  CHECK(bad["skipped"] == true);
+}
+
+TEST_CASE(
+    "metrics: every line is on disk as soon as it is written, and a folder that is not there is an error") {
+  const test::ScratchDir scratch;
+  MetricsLog log(scratch.path() / "metrics.jsonl");
+  log.step(some_step());
+  log.evaluation(120, 2.5, 1000);
+  const std::string text = test::read_file(scratch.path() / "metrics.jsonl");
+  CHECK(text == json_line(some_step()) + "\n{\"step\":120,\"eval_loss\":2.5,\"eval_tokens\":1000}\n");
+  CHECK_THROWS_AS(MetricsLog{scratch.path() / "none/metrics.jsonl"}, Error);
+}
+
+TEST_CASE("progress: the bar fits any width and grows with the steps") {
+  StepMetrics m = some_step();
+  for (int width = 0; width < 200; ++width) {
+    for (const std::int64_t step : {0, 1, 120, 499, 500}) {
+      m.step = step;
+      CAPTURE(width);
+      CHECK(static_cast<int>(bar_line(m, 500, 185, width).size()) <= width);
+    }
+  }
+  m.step = 250;
+  const std::string half = bar_line(m, 500, 185, 120);
+  CHECK(half.size() == 120);
+  CHECK(half.find("250/500  loss 2.3450  1,234 tok/s  MFU 61 %") != std::string::npos);
+  CHECK(half.find("3m 05s left") != std::string::npos);
+  const auto filled = [](const std::string& bar) { return std::count(bar.begin(), bar.end(), '='); };
+  m.step = 500;
+  const std::string full = bar_line(m, 500, 0, 120);
+  CHECK(filled(full) > 1.8 * static_cast<double>(filled(half)));
+  CHECK(full.find('>') == std::string::npos);
+}
+
+TEST_CASE("run folder: one run owns it; it is free again when its owner ends, until it holds a run") {
+  const test::ScratchDir scratch;
+  const fs::path path = scratch.path() / "a/b";
+  {
+    const RunFolder first(path);
+    CHECK(fs::is_directory(path));
+    const std::string says = cat("run folder ", path.string(), " is in use by another process\n",
+                                 "  hint: choose another folder: --set run.output_dir=", path.string(), "-2");
+    CHECK_THROWS_WITH_AS(RunFolder{path}, says.c_str(), Error);
+  }
+  {
+    const RunFolder again(path);
+  }
+  std::ofstream(path / "metrics.jsonl") << "\n";
+  CHECK_THROWS_AS(RunFolder{path}, Error);
+}
+
+TEST_CASE("run folder: a person's own file of a name that a run writes is kept") {
+  for (const char* name : {"recipe.yaml", "plan.txt", "log.txt"}) {
+    const test::ScratchDir scratch;
+    scratch.write(name, "mine");
+    try {
+      const RunFolder folder(scratch.path());
+      FAIL("accepted");
+    } catch (const Error& e) {
+      CHECK(e.blame() == Blame::usage);
+      CHECK(e.problem().find(name) != std::string::npos);
+    }
+    CHECK(test::read_file(scratch.path() / name) == "mine");
+  }
+}
+
+TEST_CASE("setup: the number of steps counts a last, short batch, and fractions of an epoch") {
+  recipe::Train train;
+  train.global_batch_size = 4;
+  const auto steps = [&train](double epochs, std::int64_t rows) {
+    train.epochs = epochs;
+    return steps_of(train, rows);
+  };
+  CHECK(steps(1, 8) == 2);
+  CHECK(steps(1, 5) == 2);  // bug-kinds B04, B72
+  CHECK(steps(1, 3) == 1);  // fewer rows than a batch still train
+  CHECK(steps(3, 5) == 4);  // 15 samples
+  CHECK(steps(0.5, 16) == 2);
+  CHECK(steps(0.1, 30) == 1);  // 3 samples, in spite of 0.1 * 30 > 3 in binary
+  train.epochs.reset();
+  train.max_steps = 7;
+  CHECK(steps_of(train, 5) == 7);
+}
+
+static recipe::Recipe recipe_of(const std::string& train) {
+  return recipe::parse(
+             "model: {config: {model_type: llama, hidden_size: 64, intermediate_size: 128, "
+             "num_hidden_layers: 8, num_attention_heads: 4, num_key_value_heads: 2, "
+             "max_position_embeddings: 2048, vocab_size: 300}}\n"
+             "tokenizer: {type: byte}\n"
+             "data: {sequence_length: 2048, train: [{path: x.txt}]}\n"
+             "train: {max_steps: 5, global_batch_size: 64, " +
+                 train + "}\n",
+             "r.yaml")
+      .recipe;
+}
+
+static std::int64_t planned(const recipe::Recipe& r) {
+  return plan::plan_step(open_spec(r), step_shape(r, true)).total();
+}
+
+TEST_CASE("fit: what fits is accepted to the byte; one byte less is refused with a change that fits") {
+  const recipe::Recipe r = recipe_of("micro_batch_size: 8");
+  const spec::ModelSpec model = open_spec(r);
+  const std::int64_t needed = planned(r);
+  CHECK_NOTHROW(require_fit(r, model, true, needed));
+  CHECK_NOTHROW(require_fit(r, model, true, -1));  // unknown
+  try {
+    require_fit(r, model, true, needed - 1);
+    FAIL("accepted");
+  } catch (const Error& e) {
+    CHECK(e.blame() == Blame::machine);
+    CHECK(e.problem().find(human_bytes(needed)) != std::string::npos);
+    CHECK(e.hint().find("--set train.micro_batch_size=4") != std::string::npos);
+  }
+}
+
+TEST_CASE("fit: batches shrink first, then blocks are recomputed, then numbers get shorter") {
+  const recipe::Recipe r = recipe_of("micro_batch_size: 8");
+  const spec::ModelSpec model = open_spec(r);
+  const auto advice = [&](const recipe::Recipe& least) {
+    const std::int64_t bytes = planned(least);
+    try {
+      require_fit(r, model, true, bytes);
+    } catch (const Error& e) {
+      CHECK(e.hint().find(human_bytes(bytes)) != std::string::npos);  // it needs what it says
+      return e.hint().substr(e.hint().find("--set"));
+    }
+    return std::string("accepted");
+  };
+  recipe::Recipe least = recipe_of("micro_batch_size: 1");
+  CHECK(advice(least) == "--set train.micro_batch_size=1 --set train.eval_batch_size=1");
+  least.memory.recompute.kind = recipe::Recompute::Kind::full;
+  const std::string recomputed = advice(least);
+  CHECK(recomputed.find("memory.recompute=") != std::string::npos);
+  CHECK(recomputed.find("bfloat16") == std::string::npos);
+  least.model.dtype = recipe::ModelDtype::bfloat16;
+  CHECK(advice(least).find("--set model.dtype=bfloat16") != std::string::npos);
+}
+
+TEST_CASE("fit: where nothing helps, the least that is possible is named") {
+  const recipe::Recipe r = recipe_of("micro_batch_size: 8");
+  try {
+    require_fit(r, open_spec(r), true, 1000);
+    FAIL("accepted");
+  } catch (const Error& e) {
+    CHECK(e.hint().find("the least is ") != std::string::npos);
+    CHECK(e.hint().find("--set") == std::string::npos);
+  }
+}
+
+TEST_CASE("setup: a row longer than the model's context is refused") {
+  const recipe::Recipe r = recipe_of("micro_batch_size: 8");
+  spec::ModelSpec model = open_spec(r);
+  CHECK_NOTHROW(check_context(r, model));
+  model.max_positions = 2047;
+  CHECK_THROWS_AS(check_context(r, model), Error);
+}
+
+}  // namespace zt::train
