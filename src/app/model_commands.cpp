@@ -95,6 +95,8 @@ int generate(const GenerateArgs& args) {
   if (const auto start = start_token(*tokenizer, args.prompt.empty())) prompt.push_back(*start);
   std::ranges::copy(content, std::back_inserter(prompt));
 
+  train::require_prompt(prompt, source.spec.max_positions);
+
   // The cache need not hold more than this text can use.
   const auto wanted = static_cast<std::int64_t>(prompt.size()) + args.max_tokens;
   const std::int64_t context = source.spec.max_positions;

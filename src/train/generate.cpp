@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/random.h"
+#include "base/text.h"
 
 namespace zt::train {
 
@@ -43,15 +44,20 @@ static std::span<const float> restart(exec::Decoder& decoder, std::span<const st
   return logits;
 }
 
-std::vector<std::int32_t> generate(exec::Decoder& decoder, std::span<const std::int32_t> prompt,
-                                   std::span<const int> stop, const SamplingOptions& options,
-                                   const std::function<void(std::int32_t)>& emit) {
+void require_prompt(std::span<const std::int32_t> prompt, std::int64_t capacity) {
   if (prompt.empty())
     throw Error(Blame::usage, "the prompt is empty and the tokenizer has no beginning token",
                 "give --prompt");
-  if (static_cast<std::int64_t>(prompt.size()) > decoder.capacity())
-    throw Error(Blame::usage, "the prompt has " + std::to_string(prompt.size()) +
-                                  " tokens; the model's context is " + std::to_string(decoder.capacity()));
+  if (static_cast<std::int64_t>(prompt.size()) > capacity)
+    throw Error(Blame::usage,
+                cat("the prompt has ", prompt.size(), " tokens; the model's context is ", capacity),
+                "shorten --prompt");
+}
+
+std::vector<std::int32_t> generate(exec::Decoder& decoder, std::span<const std::int32_t> prompt,
+                                   std::span<const int> stop, const SamplingOptions& options,
+                                   const std::function<void(std::int32_t)>& emit) {
+  require_prompt(prompt, decoder.capacity());
   std::vector<std::int32_t> text(prompt.begin(), prompt.end());
   std::span<const float> logits;
   for (const std::int32_t id : prompt) logits = decoder.step(id);

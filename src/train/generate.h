@@ -23,6 +23,9 @@ struct SamplingOptions {
 // Source of top-p: Holtzman et al. 2020, section 3.1.
 std::int32_t sample(std::span<const float> logits, const SamplingOptions& options, std::uint64_t number);
 
+// Throws Error(usage) when a prompt is empty or longer than `capacity` tokens.
+void require_prompt(std::span<const std::int32_t> prompt, std::int64_t capacity);
+
 // Feeds `prompt` (at least one id), then draws until max_tokens or a token of `stop`. When the context is
 // full, the model goes on from the last half of it. `emit` gets each new token. Returns the new tokens, a
 // stop token left out.

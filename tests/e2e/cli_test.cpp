@@ -376,6 +376,12 @@ TEST_CASE("cli: generate is a function of its seed, greedy needs none, and a tex
   CHECK(greedy == generate({"--max-tokens", "24", "--temperature", "0"}));
   CHECK(greedy == generate({"--max-tokens", "24", "--top-p", "0"}));
   CHECK(generate({"--max-tokens", "0"}) == "Line 1\n");
+  // The model's context is 64 tokens, here bytes: a text may grow beyond it, a prompt may not.
+  CHECK(generate({"--greedy", "--max-tokens", "100"}).size() > 64);
+  const Outcome o = shop.run({"generate", "--model", "out/export", "--prompt", std::string(65, 'x')});
+  CHECK(o.status == 2);
+  CHECK(o.out == "");
+  CHECK(contains(o.err, "the prompt has 65 tokens; the model's context is 64"));
 }
 
 TEST_CASE("cli: tokenize and its way back give the line again") {
