@@ -57,13 +57,14 @@ class Dataset {
 exec::HostBatch make_batch(std::span<const Row> rows, std::int64_t count, std::int64_t length);
 
 struct TextData {
-  std::unique_ptr<Dataset> train, validation;  // validation may be absent
+  std::unique_ptr<Dataset> train, validation;  // each absent where it was not wanted or the recipe has none
 };
 
 // Tokenizes what is not cached yet (with progress lines for long work) and opens the rows. Errors of all
 // files at once: Error(data). `tokenizer` must make only ids below `vocabulary`, else Error(model) naming the
-// token.
-TextData open_text(const recipe::Data& settings, const text::Tokenizer& tokenizer, std::int64_t vocabulary);
+// token. Without `with_training` only validation data is opened.
+TextData open_text(const recipe::Data& settings, const text::Tokenizer& tokenizer, std::int64_t vocabulary,
+                   bool with_training = true);
 
 // All training text, for tokenizers that are made from it. Throws Error(data) where it is not UTF-8 or empty.
 std::string training_text(const recipe::Data& settings);

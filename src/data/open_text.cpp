@@ -177,7 +177,8 @@ std::string training_text(const recipe::Data& settings) {
   return text;
 }
 
-TextData open_text(const recipe::Data& settings, const text::Tokenizer& tokenizer, std::int64_t vocabulary) {
+TextData open_text(const recipe::Data& settings, const text::Tokenizer& tokenizer, std::int64_t vocabulary,
+                   bool with_training) {
   const bool wants_bos = settings.add_bos == recipe::AddBos::yes ||
                          (settings.add_bos == recipe::AddBos::automatic && tokenizer.adds_bos());
   if (wants_bos && !tokenizer.bos())
@@ -188,7 +189,9 @@ TextData open_text(const recipe::Data& settings, const text::Tokenizer& tokenize
                   settings.add_eos && tokenizer.eos().has_value()};
   const double fraction = settings.validation.fraction.value_or(0.0);
   TextData data;
-  data.train = open_part(settings.train, fraction > 0 ? Part::training : Part::all, fraction, o, "training");
+  if (with_training)
+    data.train =
+        open_part(settings.train, fraction > 0 ? Part::training : Part::all, fraction, o, "training");
   if (fraction > 0) data.validation = open_part(settings.train, Part::validation, fraction, o, "validation");
   if (!settings.validation.sources.empty())
     data.validation = open_part(settings.validation.sources, Part::all, 0, o, "validation");

@@ -48,7 +48,7 @@ Setup open(const recipe::Recipe& r, Use use) {
   s.source = open_model(r.model, *s.tokenizer);
   check_context(r, s.source.spec);
   if (use != Use::looking) require_fit(r, s.source.spec, use == Use::training, device::available_bytes());
-  s.data = data::open_text(r.data, *s.tokenizer, s.source.spec.vocab);
+  s.data = data::open_text(r.data, *s.tokenizer, s.source.spec.vocab, use != Use::evaluation);
   return s;
 }
 

@@ -334,6 +334,11 @@ TEST_CASE("cli: an export is evaluated, generates, is exported again and is trai
   const nlohmann::json line = nlohmann::json::parse(eval.out);
   CHECK(line["eval_tokens"] == last["eval_tokens"]);
   CHECK(line["eval_loss"].get<double>() == last["eval_loss"].get<double>());
+  // Validation data of its own is all that eval opens: the training text may be gone.
+  const Outcome alone =
+      shop.run({"eval", "--model", "out/export", "--recipe", "recipe.yaml", "--set",
+                "data.train=[{path: gone.txt}]", "--set", "data.validation=[{path: recipe.yaml}]"});
+  CHECK_MESSAGE(alone.status == 0, alone.err);
 
   // Its weights unchanged through another export, tensor by tensor.
   REQUIRE(shop.run({"export", "--model", "out/export", "--to", "copy"}).status == 0);
