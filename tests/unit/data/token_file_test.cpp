@@ -156,7 +156,9 @@ TEST_CASE("token file: three gigabytes are read to the last token with little me
   CHECK(file.token(tokens - 1) == 258);
   CHECK(file.token(tokens - 2) == 0);
   CHECK(file.document_begin(1) == tokens);
+#if !defined(__SANITIZE_ADDRESS__)  // which keeps freed memory of earlier tests in quarantine
   CHECK(device::process_peak_bytes() < std::int64_t{256} << 20);
+#endif
 }
 
 TEST_CASE("token file: it appears complete or not at all") {
