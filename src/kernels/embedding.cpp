@@ -44,7 +44,7 @@ void add_rows(const View& ids_N, const Rows<const T>& dy, const View& dw, std::i
 template <typename T>
 void embedding_backward_typed(const EmbeddingGrad& a) {
   constexpr std::int64_t kColumns = 64;  // four cache lines of f32: wide enough to stream
-  const std::int64_t N = a.dy_ND.rows, D = a.dy_ND.cols;
+  [[maybe_unused]] const std::int64_t N = a.dy_ND.rows, D = a.dy_ND.cols;
   const Rows<const T> dy(a.dy_ND);
 #pragma omp parallel for schedule(dynamic) if (N * D > kWorthThreads)
   for (std::int64_t first = 0; first < D; first += kColumns) {

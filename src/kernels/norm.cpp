@@ -103,7 +103,7 @@ void layer_norm_group_backward(const T* x_D, const T* g_D, const T* dy_D, T* dx_
 
 // Calls group(n, h) for each of the N x H groups, in parallel.
 template <typename F>
-void for_groups(std::int64_t N, std::int64_t H, std::int64_t D, F group) {
+void for_groups(std::int64_t N, std::int64_t H, [[maybe_unused]] std::int64_t D, F group) {
 #pragma omp parallel for schedule(static) if (N * H * D > kWorthThreads)
   for (std::int64_t n = 0; n < N; ++n)
     for (std::int64_t h = 0; h < H; ++h) group(n, h);
