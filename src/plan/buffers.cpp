@@ -2,8 +2,10 @@
 
 #include <algorithm>
 
+#include "base/align.h"
 #include "base/error.h"
 #include "base/text.h"
+#include "schedule/op.h"
 
 namespace zt::plan {
 
@@ -12,7 +14,7 @@ using spec::ModelSpec;
 
 void BufferSet::add(std::string_view name, std::int64_t rows, std::int64_t cols, int element_bytes) {
   list_.push_back({name, rows, cols, element_bytes, bytes_});
-  bytes_ = (bytes_ + rows * cols * element_bytes + 63) / 64 * 64;
+  bytes_ = round_up(bytes_ + rows * cols * element_bytes, schedule::kAlignment);
 }
 
 const Buffer& BufferSet::at(std::string_view name) const {

@@ -2,11 +2,12 @@
 
 #include <algorithm>
 
+#include "base/align.h"
 #include "base/text.h"
 
 namespace zt::plan {
 
-static std::int64_t aligned(std::int64_t bytes) { return (bytes + 63) / 64 * 64; }
+static std::int64_t aligned(std::int64_t bytes) { return round_up(bytes, schedule::kAlignment); }
 
 BlockBytes block_bytes(const spec::BlockSpec& block, int element_bytes, bool training) {
   BlockBytes bytes;

@@ -1,12 +1,13 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/align.h"
 #include "schedule/passes.h"
 
 namespace zt::schedule {
 namespace {
 
-std::int64_t aligned(std::int64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
+std::int64_t aligned(std::int64_t bytes) { return round_up(bytes, kAlignment); }
 
 // First and last op of every arena slot; -1, -1 for permanent ones.
 struct Lifetimes {

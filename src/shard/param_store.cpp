@@ -5,12 +5,14 @@
 #include <cstring>
 #include <span>
 
+#include "base/align.h"
 #include "base/error.h"
 #include "base/random.h"
+#include "schedule/op.h"
 
 namespace zt::shard {
 
-static std::int64_t aligned(std::int64_t bytes) { return (bytes + 63) / 64 * 64; }
+static std::int64_t aligned(std::int64_t bytes) { return round_up(bytes, schedule::kAlignment); }
 
 std::vector<UpdateRange> update_ranges(const spec::BlockSpec& block) {
   std::vector<UpdateRange> ranges;
