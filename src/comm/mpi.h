@@ -1,0 +1,30 @@
+// Ranks as processes under mpirun or srun.
+#pragma once
+
+#include <memory>
+
+#include "comm/communicator.h"
+
+namespace zt::comm {
+
+// Whether a launcher started this process as one of several ranks (or of one): Open MPI's, PMIx's or PMI's
+// variables are set. Does not touch MPI.
+bool launched();
+
+// MPI, started for the life of this object; MPI_THREAD_SERIALIZED. At most one in a process.
+class MpiSession {
+ public:
+  MpiSession();
+  ~MpiSession();  // finalizes, unless abort() was called
+  MpiSession(const MpiSession&) = delete;
+  MpiSession& operator=(const MpiSession&) = delete;
+
+  // All ranks. Uses shared-memory windows when all ranks are on one node, else pairwise messages.
+  std::unique_ptr<Communicator> world(double timeout_seconds);
+  // The same over messages only: for tests and for comparing.
+  std::unique_ptr<Communicator> world_over_messages(double timeout_seconds);
+  // Ends the whole job with this exit status. Does not return.
+  [[noreturn]] static void abort(int status);
+};
+
+}  // namespace zt::comm
