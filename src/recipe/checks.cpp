@@ -131,6 +131,14 @@ void check_decay(const Checker& c) {
   }
 }
 
+void check_loss_scale(const Checker& c) {
+  const Precision& precision = c.recipe.precision;
+  if (!c.sound({"precision.loss_scale_init", "precision.loss_scale_min"})) return;
+  if (precision.loss_scale_min > precision.loss_scale_init)
+    c.fault("precision.loss_scale_min", cat("precision.loss_scale_min must be at most loss_scale_init = ",
+                                            precision.loss_scale_init, ", is ", precision.loss_scale_min));
+}
+
 }  // namespace
 
 void check_between_keys(const Recipe& recipe, int ranks, const std::map<std::string, Origin>& origins,
@@ -145,6 +153,7 @@ void check_between_keys(const Recipe& recipe, int ranks, const std::map<std::str
   check_batch(c, ranks);
   check_warmup(c);
   check_decay(c);
+  check_loss_scale(c);
 }
 
 void derive_defaults(const std::string& filename, int ranks, const std::map<std::string, Origin>& origins,

@@ -44,6 +44,15 @@ bool Codec<std::string>::read(const Node& node, const At& at, std::string& value
   return true;
 }
 
+bool Codec<std::vector<std::string>>::read(const Node& node, const At& at, std::vector<std::string>& value) {
+  if (!node.is_list()) return at.refuse(node, "a list of texts, such as [a, b]");
+  value.assign(node.items.size(), "");
+  bool good = true;
+  for (std::size_t i = 0; i < node.items.size(); ++i)
+    good = Codec<std::string>::read(node.items[i], at.item(i), value[i]) && good;
+  return good;
+}
+
 bool Codec<std::array<double, 2>>::read(const Node& node, const At& at, std::array<double, 2>& value) {
   if (!node.is_list()) return at.refuse(node, "a list of two numbers");
   if (node.items.size() != 2) {

@@ -142,6 +142,16 @@ struct Codec<std::array<double, 2>> {
   }
 };
 
+template <>
+struct Codec<std::vector<std::string>> {
+  static std::string type() { return "list of texts"; }
+  static bool read(const Node& node, const At& at, std::vector<std::string>& value);
+  static nlohmann::ordered_json to_json(const std::vector<std::string>& value) { return value; }
+  static nlohmann::ordered_json schema() {
+    return {{"type", "array"}, {"items", Codec<std::string>::schema()}};
+  }
+};
+
 // A free-form section, typed by YAML's core rules.
 template <>
 struct Codec<nlohmann::json> {

@@ -13,8 +13,8 @@
 namespace zt::recipe {
 
 enum class Device { automatic, cpu };
-enum class ModelDtype { float32, bfloat16 };
-enum class ReduceDtype { float32 };
+enum class ModelDtype { float32, bfloat16, float16 };
+enum class ReduceDtype { float32, bfloat16 };
 enum class TokenizerType { byte, character };  // the words are `byte` and `char`
 enum class Format { text };
 enum class AddBos { automatic, yes, no };  // the words are auto, true, false
@@ -22,6 +22,7 @@ enum class OptimizerName { adamw };
 enum class ScheduleName { cosine, linear, constant, wsd };
 enum class Reduce { automatic, micro, step };
 enum class LossScale { dynamic, none };
+enum class Lanes { threads, inlined };  // the words are `threads` and `inline`
 enum class Export { at_end, never };
 enum class Progress { automatic, bar, lines, none };
 
@@ -87,6 +88,7 @@ struct Train {
   std::int64_t eval_every = 0;
   std::int64_t eval_batch_size = 0;  // loading sets it to micro_batch_size when it isn't given
   std::int64_t log_every = 1;
+  std::vector<std::string> freeze;  // patterns of tensor names, see patterns.h
   bool operator==(const Train&) const = default;
 };
 
@@ -117,9 +119,10 @@ struct Zero {
 };
 
 // `none`: keep all inner activations. `full`: recompute every block. `every`: recompute every k-th block (k =
-// `every`). `sqrt`: keep block inputs only at about the square root of the number of blocks.
+// `every`). `sqrt`: keep block inputs only at about the square root of the number of blocks. `selective`: every
+// block drops what one cheap element-wise pass makes again and keeps the rest.
 struct Recompute {
-  enum class Kind { none, full, sqrt, every };
+  enum class Kind { none, full, sqrt, selective, every };
   Kind kind = Kind::none;
   std::int64_t every = 0;  // only for Kind::every
   bool operator==(const Recompute&) const = default;
@@ -130,8 +133,13 @@ struct Memory {
   bool operator==(const Memory&) const = default;
 };
 
+// The loss_scale_* numbers only count for `dynamic` with float16; scales are powers of two.
 struct Precision {
   LossScale loss_scale = LossScale::dynamic;
+  std::int64_t loss_scale_init = 65536;
+  std::int64_t loss_scale_window = 2000;
+  std::int64_t loss_scale_hysteresis = 1;
+  std::int64_t loss_scale_min = 1;
   ReduceDtype reduce_dtype = ReduceDtype::float32;
   ReduceDtype accumulate_dtype = ReduceDtype::float32;
   bool operator==(const Precision&) const = default;
@@ -139,10 +147,15 @@ struct Precision {
 
 struct Comm {
   double timeout_seconds = 600;
+  Lanes lanes = Lanes::threads;
   bool operator==(const Comm&) const = default;
 };
 
 struct Checkpoint {
+  std::optional<std::int64_t> every_steps;  // none: no regular checkpoints
+  std::int64_t keep_last = 3;
+  bool save_on_signal = true;
+  bool async = true;
   Export export_model = Export::at_end;  // the key is `export`
   bool operator==(const Checkpoint&) const = default;
 };

@@ -39,6 +39,14 @@ inline Check above_up_to(std::int64_t low, std::int64_t high) {
           [=](double x) { return x > double(low) && x <= double(high); },
           {{"exclusiveMinimum", low}, {"maximum", high}}};
 }
+inline Check power_of_two() {
+  return {"a power of two",
+          [](double x) {
+            int exponent;
+            return x > 0 && std::frexp(x, &exponent) == 0.5;
+          },
+          nlohmann::ordered_json::object()};
+}
 // 0 <= x < 1.
 inline Check share_below_one() {
   return {"at least 0 and below 1",

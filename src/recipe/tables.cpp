@@ -8,6 +8,8 @@ namespace {
 constexpr std::int64_t kMaxCount = 1'000'000'000;
 constexpr std::int64_t kMaxBatch = 10'000'000;
 constexpr std::int64_t kMaxSequence = 1 << 24;
+// The largest scale at which any training framework starts (Megatron-LM).
+constexpr std::int64_t kMaxLossScale = std::int64_t{1} << 32;
 
 std::string text_of(const nlohmann::ordered_json& value) {
   return value.is_string() ? value.get<std::string>() : value.dump();
@@ -113,7 +115,11 @@ Section train_section() {
        key("eval_batch_size", &Train::eval_batch_size, "sequences", "Rows that one rank evaluates at once.",
            between(1, kMaxBatch))
            .follows("micro_batch_size"),
-       key("log_every", &Train::log_every, "steps", "Steps between metrics lines.", between(1, kMaxCount))});
+       key("log_every", &Train::log_every, "steps", "Steps between metrics lines.", between(1, kMaxCount)),
+       key("freeze", &Train::freeze, "",
+           "Tensors whose name matches are not trained: they have no gradient, no optimizer state. Names as "
+           "in "
+           "the model's files; `*` matches anything.")});
 }
 
 Section optimizer_section() {
@@ -161,7 +167,8 @@ Section zero_section() {
            "for stages "
            "2 and 3, step for 0 and 1."),
        key("keep_blocks", &Zero::keep_blocks, "blocks",
-           "So many last blocks stay gathered between forward and backward.", between(0, 1'000'000))});
+           "So many last transformer blocks stay gathered between forward and backward.",
+           between(0, 1'000'000))});
 }
 
 Section memory_section() {
@@ -170,14 +177,36 @@ Section memory_section() {
                               "Which blocks drop their inner activations after forward and compute them "
                               "again for backward: `none`, "
                               "`full` (all), `{every: k}` (each k-th), or `sqrt` (keep about the square root "
-                              "of the number of blocks).")});
+                              "of the number of blocks). `selective`: all blocks drop what one cheap "
+                              "element-wise pass makes again (norm outputs and the MLP's activation) and "
+                              "keep everything else.")});
 }
 
 Section precision_section() {
   return section<Precision>(
       "precision", &Recipe::precision, "Number formats besides model.dtype.",
       {key("loss_scale", &Precision::loss_scale, "",
-           "Scaling of the loss against underflow. Only float16 needs it; float32 and bfloat16 run without."),
+           "Scaling of the loss against underflow (Micikevicius et al. 2018). Only float16 needs it; float32 "
+           "and "
+           "bfloat16 run without."),
+       key("loss_scale_init", &Precision::loss_scale_init, "",
+           "The first dynamic scale; a power of two, so that scaling is exact. 65536 as in PyTorch's "
+           "GradScaler "
+           "and DeepSpeed; Megatron-LM starts at 4294967296.",
+           {between(1, kMaxLossScale), power_of_two()}),
+       key("loss_scale_window", &Precision::loss_scale_window, "steps",
+           "So many finite steps in a row double the scale. 2000 as in PyTorch; DeepSpeed and Megatron-LM "
+           "use "
+           "1000.",
+           between(1, kMaxCount)),
+       key("loss_scale_hysteresis", &Precision::loss_scale_hysteresis, "steps",
+           "How many overflows it takes until the scale is halved; every one skips its step. 1 as in "
+           "PyTorch; DeepSpeed and Megatron-LM use 2.",
+           between(1, kMaxCount)),
+       key("loss_scale_min", &Precision::loss_scale_min, "",
+           "The scale never falls below this power of two; a run that keeps overflowing there stops. 1 as in "
+           "DeepSpeed and Megatron-LM; PyTorch has no floor.",
+           {between(1, kMaxLossScale), power_of_two()}),
        key("reduce_dtype", &Precision::reduce_dtype, "", "Number format of sums over ranks."),
        key("accumulate_dtype", &Precision::accumulate_dtype, "",
            "Number format in which gradients are accumulated.")});
@@ -186,13 +215,25 @@ Section precision_section() {
 Section comm_section() {
   return section<Comm>("comm", &Recipe::comm, "How ranks talk.",
                        {key("timeout_seconds", &Comm::timeout_seconds, "seconds",
-                            "A rank that waits longer for another gives up.", above_up_to(0, kMaxCount))});
+                            "A rank that waits longer for another gives up.", above_up_to(0, kMaxCount)),
+                        key("lanes", &Comm::lanes, "",
+                            "`threads`: communication runs beside computation, with several ranks. `inline`: "
+                            "one operation after another, for finding faults.")});
 }
 
 Section checkpoint_section() {
   return section<Checkpoint>(
       "checkpoint", &Recipe::checkpoint, "What a run saves.",
-      {key("export", &Checkpoint::export_model, "",
+      {key("every_steps", &Checkpoint::every_steps, "steps",
+           "Steps between checkpoints. null: no regular checkpoints.", between(1, kMaxCount)),
+       key("keep_last", &Checkpoint::keep_last, "checkpoints",
+           "So many newest checkpoints of this run stay on disk; older ones are deleted.",
+           between(1, kMaxCount)),
+       key("save_on_signal", &Checkpoint::save_on_signal, "",
+           "A run that is told to stop (SIGTERM, SIGINT) saves a checkpoint first."),
+       key("async", &Checkpoint::async, "",
+           "Training goes on while a checkpoint is written, from a copy of the state in memory."),
+       key("export", &Checkpoint::export_model, "",
            "Whether the run ends by writing the model as a Hugging Face folder, OUTPUT_DIR/export.")});
 }
 

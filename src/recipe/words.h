@@ -15,9 +15,12 @@ struct Word {
 
 inline std::vector<Word<Device>> words(Device) { return {{Device::automatic, "auto"}, {Device::cpu, "cpu"}}; }
 inline std::vector<Word<ModelDtype>> words(ModelDtype) {
-  return {{ModelDtype::float32, "float32"}, {ModelDtype::bfloat16, "bfloat16"}};
+  return {
+      {ModelDtype::float32, "float32"}, {ModelDtype::bfloat16, "bfloat16"}, {ModelDtype::float16, "float16"}};
 }
-inline std::vector<Word<ReduceDtype>> words(ReduceDtype) { return {{ReduceDtype::float32, "float32"}}; }
+inline std::vector<Word<ReduceDtype>> words(ReduceDtype) {
+  return {{ReduceDtype::float32, "float32"}, {ReduceDtype::bfloat16, "bfloat16"}};
+}
 inline std::vector<Word<TokenizerType>> words(TokenizerType) {
   return {{TokenizerType::byte, "byte"}, {TokenizerType::character, "char"}};
 }
@@ -38,6 +41,9 @@ inline std::vector<Word<Reduce>> words(Reduce) {
 inline std::vector<Word<LossScale>> words(LossScale) {
   return {{LossScale::dynamic, "dynamic"}, {LossScale::none, "none"}};
 }
+inline std::vector<Word<Lanes>> words(Lanes) {
+  return {{Lanes::threads, "threads"}, {Lanes::inlined, "inline"}};
+}
 inline std::vector<Word<Export>> words(Export) {
   return {{Export::at_end, "at_end"}, {Export::never, "never"}};
 }
@@ -48,7 +54,10 @@ inline std::vector<Word<Progress>> words(Progress) {
           {Progress::none, "none"}};
 }
 inline std::vector<Word<Recompute::Kind>> words(Recompute::Kind) {
-  return {{Recompute::Kind::none, "none"}, {Recompute::Kind::full, "full"}, {Recompute::Kind::sqrt, "sqrt"}};
+  return {{Recompute::Kind::none, "none"},
+          {Recompute::Kind::full, "full"},
+          {Recompute::Kind::sqrt, "sqrt"},
+          {Recompute::Kind::selective, "selective"}};
 }
 
 // The word of a value; for Recompute::Kind::every, which is written as a map, the first word.

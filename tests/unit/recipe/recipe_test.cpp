@@ -47,11 +47,10 @@ TEST_CASE("a scalar is what its key's type says: 1e-5 is a number, no is not fal
   CHECK(error_of(kSmall + "model2: 1\n") != "no error");
   CHECK(has(error_of(kSmall + "run: {deterministic: no}\n"),
             "line 5: run.deterministic must be true or false, is 'no'"));
-  CHECK(has(error_of(kSmall + "precision: no\n"),
-            "line 5: precision must be a section with keys among loss_scale, reduce_dtype, accumulate_dtype; "
-            "is 'no'"));
+  CHECK(has(error_of(kSmall + "comm: no\n"),
+            "line 5: comm must be a section with keys among timeout_seconds, lanes; is 'no'"));
   CHECK(has(error_of(kSmall + "memory: {recompute: no}\n"),
-            "memory.recompute must be none, full or sqrt, or {every: k}, is 'no'"));
+            "memory.recompute must be none, full, sqrt or selective, or {every: k}, is 'no'"));
   CHECK(has(error_of(kSmall + "lr_schedule: {warmup_steps: 10.5}\n"),
             "lr_schedule.warmup_steps must be a whole number, is 10.5"));
   CHECK(parse(kSmall + "run: {name: no}\n", "r.yaml").recipe.run.name == "no");
@@ -98,8 +97,9 @@ TEST_CASE("names of other tools are recognised in the error") {
   for (const Case& c :
        {Case{"lr", "optimizer.learning_rate"}, Case{"per_device_train_batch_size", "train.micro_batch_size"},
         Case{"zero_stage", "zero.stage"}, Case{"num_train_epochs", "train.epochs"},
-        Case{"bf16", "model.dtype: bfloat16"}, Case{"sequence_len", "data.sequence_length"},
-        Case{"gradient_checkpointing", "memory.recompute"}}) {
+        Case{"bf16", "model.dtype: bfloat16"}, Case{"fp16", "model.dtype: float16"},
+        Case{"save_steps", "checkpoint.every_steps"}, Case{"hysteresis", "precision.loss_scale_hysteresis"},
+        Case{"sequence_len", "data.sequence_length"}, Case{"gradient_checkpointing", "memory.recompute"}}) {
     CAPTURE(c.name);
     for (const std::string section : {"", "train", "run"}) {
       const std::string line = section.empty() ? cat(c.name, ": 1\n") : cat(section, ": {", c.name, ": 1}\n");
@@ -124,14 +124,13 @@ TEST_CASE("what this version doesn't have is said to be so, not called unknown")
     const char *text, *fault;
   };
   for (const Case& c :
-       {Case{"checkpoint: {every_steps: 100}", "checkpoint.every_steps is not available in this version"},
+       {Case{"run: {time_limit: 3600}", "run.time_limit is not available in this version"},
         Case{"logging: {tensorboard: true}", "logging.tensorboard is not available in this version"},
         Case{"run: {device: cuda}", "run.device: cuda is not available in this version"},
         Case{"run: {deterministic: false}", "run.deterministic: false is not available in this version"},
         Case{"data: {train: [{path: a, format: alpaca}]}", "data.train[0].format: alpaca is not available"},
         Case{"data: {validation: [{path: a, format: messages}]}",
-             "data.validation[0].format: messages is not available"},
-        Case{"model: {dtype: float16}", "model.dtype: float16 is not available in this version"}}) {
+             "data.validation[0].format: messages is not available"}}) {
     CAPTURE(c.text);
     const std::string error = error_of(c.text);
     CHECK(has(error, cat("line 1: ", c.fault)));
@@ -216,7 +215,7 @@ TEST_CASE("every form of a value is read") {
   CHECK(parse(kSmall + "memory:\n  recompute:\n    every: 2\n", "r").recipe.memory.recompute.every == 2);
   CHECK(has(error_of(kSmall, {"memory.recompute={every: 0}"}), "memory.recompute.every must be between 1"));
   CHECK(has(error_of(kSmall, {"memory.recompute={}"}),
-            "memory.recompute must be none, full or sqrt, or {every: k}"));
+            "memory.recompute must be none, full, sqrt or selective, or {every: k}"));
   CHECK(with("data.add_bos=true").data.add_bos == AddBos::yes);
   CHECK(with("data.add_bos=auto").data.add_bos == AddBos::automatic);
   CHECK(with("data.validation={fraction: 0.25}").data.validation.fraction == 0.25);
@@ -229,6 +228,66 @@ TEST_CASE("every form of a value is read") {
     CHECK(has(error_of(kSmall, {cat("data.validation.fraction=", bad)}), "must be above 0 and below 1"));
   for (const char* bad : {"1", "-0.1"})
     CHECK(has(error_of(kSmall, {cat("model.dropout=", bad)}), "must be at least 0 and below 1"));
+}
+
+TEST_CASE("loss scales are powers of two, and the floor isn't above the start") {
+  const auto with = [](const std::string& set) { return parse(kSmall, "r.yaml", {set}).recipe.precision; };
+  for (const std::int64_t power : {0, 1, 15, 16, 24, 32}) {
+    const std::int64_t scale = std::int64_t{1} << power;
+    CHECK(with(cat("precision.loss_scale_init=", scale)).loss_scale_init == scale);
+  }
+  for (const char* name : {"init", "min"})
+    for (const char* bad : {"3", "65535", "65537", "4294967295"})
+      CHECK(has(error_of(kSmall, {cat("precision.loss_scale_", name, "=", bad)}),
+                cat("precision.loss_scale_", name, " must be a power of two, is ")));
+  for (const char* bad : {"0", "-2", "8589934592"})
+    CHECK(has(error_of(kSmall, {cat("precision.loss_scale_init=", bad)}),
+              "precision.loss_scale_init must be between 1 and 4294967296"));
+  CHECK(has(error_of(kSmall, {"precision={loss_scale_init: 4, loss_scale_min: 8}"}),
+            "precision.loss_scale_min must be at most loss_scale_init = 4, is 8"));
+  CHECK(error_of(kSmall, {"precision={loss_scale_init: 8, loss_scale_min: 8}"}) == "no error");
+  // A faulty start isn't compared with the floor as well.
+  CHECK_FALSE(has(error_of(kSmall, {"precision={loss_scale_init: 3, loss_scale_min: 8}"}), "at most"));
+}
+
+TEST_CASE("number formats, lanes and checkpoints are read, with PyTorch's loss scaling as the default") {
+  const auto with = [](const std::string& set) { return parse(kSmall, "r.yaml", {set}).recipe; };
+  CHECK(with("model.dtype=float16").model.dtype == ModelDtype::float16);
+  CHECK(with("precision.reduce_dtype=bfloat16").precision.reduce_dtype == ReduceDtype::bfloat16);
+  CHECK(with("precision.accumulate_dtype=bfloat16").precision.accumulate_dtype == ReduceDtype::bfloat16);
+  CHECK(
+      has(error_of(kSmall, {"precision.reduce_dtype=float16"}), "must be float32 or bfloat16, is 'float16'"));
+  CHECK(with("comm.lanes=inline").comm.lanes == Lanes::inlined);
+  CHECK(with("memory.recompute=selective").memory.recompute == Recompute{Recompute::Kind::selective, 0});
+  const Checkpoint saving =
+      with("checkpoint={every_steps: 100, keep_last: 1, save_on_signal: false}").checkpoint;
+  CHECK(saving == Checkpoint{100, 1, false, true, Export::at_end});
+  CHECK(with("checkpoint.every_steps=null").checkpoint == Checkpoint{});
+  for (const char* key : {"every_steps", "keep_last"})
+    CHECK(has(error_of(kSmall, {cat("checkpoint.", key, "=0")}),
+              cat("checkpoint.", key, " must be between 1")));
+
+  const Precision preset;
+  CHECK(preset.loss_scale_init == 1 << 16);
+  CHECK(preset.loss_scale_window == 2000);
+  CHECK(preset.loss_scale_hysteresis == 1);
+}
+
+TEST_CASE("train.freeze is a list of texts, and each faulty entry is named") {
+  const Loaded loaded =
+      parse(kSmall, "r.yaml", {"train.freeze=[transformer.wte.weight, \"*.ln_*\", 5, 'a, b']"});
+  CHECK(loaded.recipe.train.freeze ==
+        std::vector<std::string>{"transformer.wte.weight", "*.ln_*", "5", "a, b"});
+  CHECK(parse(resolved_text(loaded), "x.yaml").recipe == loaded.recipe);
+  CHECK(parse(kSmall, "r.yaml").recipe.train.freeze.empty());
+  CHECK(parse(kSmall, "r.yaml", {"train.freeze=[]"}).recipe.train.freeze.empty());
+  for (const char* bad : {"wte", "null", "{a: 1}", "5"})
+    CHECK(has(error_of(kSmall, {cat("train.freeze=", bad)}),
+              "train.freeze must be a list of texts, such as [a, b]"));
+  const std::string error = error_of(kSmall, {"train.freeze=[a, '', b, {c: d}]"});
+  CHECK(has(error, "train.freeze[1] must be text"));
+  CHECK(has(error, "train.freeze[3] must be text"));
+  CHECK_FALSE(has(error, "train.freeze[2]"));
 }
 
 TEST_CASE("a model config is typed by YAML's core rules") {
