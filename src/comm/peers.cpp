@@ -1,0 +1,72 @@
+#include "comm/peers.h"
+
+#include <sched.h>
+
+#include <thread>
+
+#include "base/text.h"
+
+namespace zt::comm {
+
+using namespace std::chrono_literals;
+
+// A look costs some nanoseconds, a yield about one microsecond, a sleep some 60 microseconds with the timer slack
+// of Linux: the quick phases together last about as long as one sleep.
+constexpr int kLooks = 500, kYields = 100;
+constexpr auto kSleep = 20us;
+
+std::string rank_list(const std::vector<int>& ranks) {
+  constexpr std::size_t kShown = 8;
+  if (ranks.size() == 1) return cat("rank ", ranks[0]);
+  std::string text = "ranks ";
+  for (std::size_t i = 0; i < ranks.size() && i < kShown; ++i) {
+    const bool last = i + 1 == ranks.size();
+    text += cat(i == 0 ? "" : last ? " and " : ", ", ranks[i]);
+  }
+  return ranks.size() > kShown ? cat(text, " and ", ranks.size() - kShown, " more") : text;
+}
+
+Error late_error(int rank, const std::vector<int>& missing, const char* operation, double seconds) {
+  return Error(Blame::peer,
+               cat("rank ", rank, " waited ", seconds, " s in ", operation, " for ", rank_list(missing)),
+               "it may have failed, hang, or still be reading or saving: its own messages say more; "
+               "comm.timeout_seconds sets how long a rank waits");
+}
+
+Error failed_error(int rank, const std::vector<int>& failed, const char* operation) {
+  return Error(Blame::peer,
+               cat("rank ", rank, " stopped in ", operation, ": ", rank_list(failed), " failed before"),
+               "the first error of the failed rank is the cause");
+}
+
+Error mismatch_error(int rank, const Call& mine, int other, const Call& theirs) {
+  return Error(Blame::bug,
+               cat("rank ", rank, " is in ", mine.operation, " over ", mine.bytes, " bytes while rank ",
+                   other, " is in ", theirs.operation, " over ", theirs.bytes, " bytes"));
+}
+
+Patience::Patience(double timeout_seconds)
+    : limit_(std::chrono::duration_cast<std::chrono::nanoseconds>(
+          std::chrono::duration<double>(std::min(timeout_seconds, kLongestSeconds)))),
+      since_(Clock::now()) {}
+
+bool Patience::pause() {
+  ++looks_;
+  if (looks_ <= kLooks) {
+    __builtin_ia32_pause();
+    return true;
+  }
+  if (looks_ <= kLooks + kYields) {
+    sched_yield();
+    return true;
+  }
+  std::this_thread::sleep_for(kSleep);
+  return Clock::now() - since_ < limit_;
+}
+
+void Patience::progress() {
+  looks_ = 0;
+  since_ = Clock::now();
+}
+
+}  // namespace zt::comm
