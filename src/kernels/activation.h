@@ -3,7 +3,7 @@
 //   GELU (tanh form)  y = x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3)))    Hendrycks & Gimpel 2016, section 2
 //   SwiGLU            y = silu(gate) up,  silu(x) = x / (1 + exp(-x))      Shazeer 2020, eq. 6
 //
-// f32 or bf16, computed in fp32. Rows may be strided.
+// f32, bf16 or f16, computed in fp32. Rows may be strided.
 #pragma once
 
 #include "tensor/view.h"

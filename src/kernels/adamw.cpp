@@ -61,7 +61,6 @@ void CpuKernels::adamw(const AdamW& a) {
               (!a.w_n || is_vector(a.w_n, n)),
           "adamw", "p, m, v, g and w must be vectors of one length");
   require(a.t >= 1, "adamw", "t counts from 1");
-  if (a.w_n.dtype == Dtype::f16) return adamw_typed<f16>(a);
   with_type(a.w_n.dtype, "adamw", [&](auto type) { adamw_typed<decltype(type)>(a); });
 }
 

@@ -155,7 +155,7 @@ void check_attention_shape(const char* kernel, const AttentionShape& s) {
 
 void check_attention_view(const char* kernel, const char* what, const View& x, std::int64_t rows,
                           std::int64_t cols) {
-  if (!x || x.rows != rows || x.cols != cols || (x.dtype != Dtype::f32 && x.dtype != Dtype::bf16))
+  if (!x || x.rows != rows || x.cols != cols || x.dtype == Dtype::i32)
     throw Error(Blame::bug, cat(kernel, ": ", what, " is ", x.rows, " x ", x.cols, " of ", name(x.dtype),
                                 ", needed ", rows, " x ", cols));
 }

@@ -6,7 +6,7 @@
 //
 // Sources: Dao et al. 2022 (FlashAttention) alg. 1; Dao 2023 (FlashAttention-2) for the log-sum-exp form of
 // backward. Documents are the only description of masking: document b holds tokens [bounds[b], bounds[b+1]);
-// bounds start at 0 and end at N. q, k, v, o are f32 or bf16, rows may be strided. Scores, softmax and sums
+// bounds start at 0 and end at N. q, k, v, o are f32, bf16 or f16, rows may be strided. Scores, softmax and sums
 // in fp32. lse_HN is f32, saved.
 #pragma once
 

@@ -245,7 +245,7 @@ std::int64_t longest_document(std::span<const std::int32_t> bounds) {
 
 void CpuKernels::attention_backward(const AttentionGrad& a) {
   check(a);
-  a.o_NHd.dtype == Dtype::f32 ? row_dots<float>(a) : row_dots<bf16>(a);
+  with_type(a.o_NHd.dtype, "attention_backward", [&](auto type) { row_dots<decltype(type)>(a); });
   const int D = padded(a.shape.head_size), kv_heads = a.shape.kv_heads, heads = a.shape.heads;
   const std::int64_t longest = longest_document(a.bounds);
   if (whole_documents(a)) {

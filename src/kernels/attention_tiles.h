@@ -11,6 +11,7 @@
 
 #include "kernels/attention.h"
 #include "kernels/cpu_math.h"
+#include "kernels/loops.h"
 
 namespace zt::kernels {
 
@@ -92,25 +93,19 @@ void pack_transposed(const View& x, std::int64_t first, int rows, float* to) {
 }
 
 inline void pack_rows(const View& x, std::int64_t first, int rows, int D, float* to) {
-  x.dtype == Dtype::f32 ? pack_rows<float>(x, first, rows, D, to) : pack_rows<bf16>(x, first, rows, D, to);
+  with_type(x.dtype, "attention", [&](auto type) { pack_rows<decltype(type)>(x, first, rows, D, to); });
 }
 inline void pack_transposed(const View& x, std::int64_t first, int rows, float* to) {
-  x.dtype == Dtype::f32 ? pack_transposed<float>(x, first, rows, to)
-                        : pack_transposed<bf16>(x, first, rows, to);
+  with_type(x.dtype, "attention", [&](auto type) { pack_transposed<decltype(type)>(x, first, rows, to); });
 }
 
 // Row r of a tile times `factor` to row `row` of x, rounded.
 inline void unpack_row(const float* from, float factor, const View& x, std::int64_t row) {
   const int d = int(x.cols);
-  for (int c = 0; c < d; c += kLanes) {
-    const Floats value = load(from + c) * factor;
-    const int count = std::min(kLanes, d - c);
-    if (x.dtype == Dtype::f32) {
-      store_some(static_cast<float*>(x.data) + row * x.stride + c, value, count);
-    } else {
-      store_some(static_cast<bf16*>(x.data) + row * x.stride + c, value, count);
-    }
-  }
+  with_type(x.dtype, "attention", [&](auto type) {
+    auto* const to = static_cast<decltype(type)*>(x.data) + row * x.stride;
+    for (int c = 0; c < d; c += kLanes) store_some(to + c, load(from + c) * factor, std::min(kLanes, d - c));
+  });
 }
 
 // Which keys of the tile [key, key + keys) the queries [query, query + queries) of the same document see.

@@ -6,6 +6,10 @@
 #include <omp.h>
 #endif
 
+#ifdef __F16C__
+#include <immintrin.h>
+#endif
+
 #include <bit>
 #include <cstdint>
 #include <cstdlib>
@@ -62,6 +66,34 @@ inline void store(bf16* p, Floats x) {
   const Words kept = (u & 0x7fffffffu) > 0x7f800000u ? (u >> 16 | 0x40u) : rounded;
   const Shorts half = __builtin_convertvector(kept, Shorts);
   std::memcpy(p, &half, sizeof half);
+}
+
+// Halves go through the processor's conversions where it has them.
+inline Floats load(const f16* p) {
+#ifdef __F16C__
+  __m128i half[2];
+  std::memcpy(half, p, sizeof half);
+  const __m256 wide[2] = {_mm256_cvtph_ps(half[0]), _mm256_cvtph_ps(half[1])};
+  return std::bit_cast<Floats>(wide);
+#else
+  float lanes[kLanes];
+  for (int i = 0; i < kLanes; ++i) lanes[i] = float(p[i]);
+  return load(lanes);
+#endif
+}
+inline void store(f16* p, Floats x) {
+#ifdef __F16C__
+  __m256 wide[2];
+  std::memcpy(wide, &x, sizeof wide);
+  for (int i = 0; i < 2; ++i) {
+    const __m128i half = _mm256_cvtps_ph(wide[i], _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+    std::memcpy(p + i * kLanes / 2, &half, sizeof half);
+  }
+#else
+  float lanes[kLanes];
+  store(lanes, x);
+  for (int i = 0; i < kLanes; ++i) p[i] = f16(lanes[i]);
+#endif
 }
 
 // The first `count` lanes (0..16); the others are 0.

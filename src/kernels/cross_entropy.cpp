@@ -6,6 +6,7 @@
 
 #include "kernels/cpu_kernels.h"
 #include "kernels/cpu_math.h"
+#include "kernels/loops.h"
 
 namespace zt::kernels {
 namespace {
@@ -125,8 +126,8 @@ void CpuKernels::cross_entropy_head(const CrossEntropyHead& h) {
       const View x = h.x_ND.slice(first, rows), logits = h.logits_CV.slice(0, rows);
       linear({.x_NI = x, .w_OI = h.w_VD, .b_O = {}, .y_NO = logits});
       const View dlogits = !backward ? View{} : narrow ? h.dlogits_CV.slice(0, rows) : logits;
-      narrow ? chunk_loss<bf16>(h, first, rows, dlogits, losses_.data())
-             : chunk_loss<float>(h, first, rows, dlogits, losses_.data());
+      with_type(h.x_ND.dtype, "cross_entropy_head",
+                [&](auto type) { chunk_loss<decltype(type)>(h, first, rows, dlogits, losses_.data()); });
       if (backward)
         linear_backward({.x_NI = x,
                          .w_OI = h.w_VD,

@@ -7,7 +7,10 @@
 //
 // target_N is i32, already shifted: target_n is what position n must predict; negative = not supervised. The
 // loss is a sum, never a mean: the one denominator of a step is the caller's (it is in grad_scale). x and w
-// are f32 or bf16; logits, softmax and sums are fp32. Indices over tokens x vocabulary are 64-bit.
+// are f32, bf16 or f16; logits, softmax and sums are fp32. Indices over tokens x vocabulary are 64-bit.
+//
+// With a loss scale S, grad_scale is S / tokens: dlogits is where scaled gradients first meet the narrow format,
+// so an S too large for f16 shows as infinities there and in dx and dw, and one too small as zeros.
 #pragma once
 
 #include "tensor/view.h"
@@ -21,7 +24,7 @@ struct CrossEntropyHead {
   View loss_N;                 // f32, optional: each token's loss, 0 where not supervised
   double* loss_sum = nullptr;  // overwritten
   View logits_CV;              // f32 workspace; its rows are the chunk size C
-  View dlogits_CV;             // workspace of x's dtype, needed when that is bf16 and dx or dw is wanted
+  View dlogits_CV;             // workspace of x's dtype, needed when that isn't f32 and dx is wanted
 };
 
 }  // namespace zt::kernels

@@ -3,7 +3,7 @@
 //   y = x / (1 - p) where kept, else 0;  element (first_row + n, d) of the stream decides, so a recomputation
 //   and any split of the rows over ranks repeat the same mask. Backward is the same kernel on the gradient.
 //
-// Source: Srivastava et al. 2014 section 4 (inverted form). f32 or bf16; y may be the same memory as x.
+// Source: Srivastava et al. 2014 section 4 (inverted form). f32, bf16 or f16; y may be the same memory as x.
 #pragma once
 
 #include "base/random.h"

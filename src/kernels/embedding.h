@@ -2,7 +2,7 @@
 //
 //   y_n = wte[token_n] + wpe[position_n]
 //
-// tokens, positions are i32; wte, wpe, y one dtype (f32 or bf16); wpe may be absent. Ids are checked by the
+// tokens, positions are i32; wte, wpe, y one dtype (f32, bf16 or f16); wpe may be absent. Ids are checked by the
 // data room.
 #pragma once
 

@@ -1,5 +1,6 @@
-// fp32 products go through dnnl_sgemm, bf16 ones through oneDNN's matmul primitive; where the processor has
-// no bf16 products the operands are widened to fp32 first. See linear.h for the contract.
+// fp32 products go through dnnl_sgemm, bf16 ones through oneDNN's matmul primitive. f16 ones (oneDNN 2 has none
+// on a CPU), and bf16 ones where the processor has none, are made of tiles widened to fp32. See linear.h for the
+// contract.
 #include "kernels/linear.h"
 
 #include <algorithm>
@@ -8,10 +9,10 @@
 #include <dnnl.hpp>
 #include <map>
 #include <unordered_map>
-#include <utility>
 
 #include "kernels/cpu_kernels.h"
 #include "kernels/cpu_math.h"
+#include "kernels/loops.h"
 
 namespace zt::kernels {
 namespace {
@@ -41,9 +42,10 @@ void require_dtype(const char* kernel, const char* what, const View& v, Dtype dt
 }
 
 void check_product_dtype(const char* kernel, const View& x) {
-  if (x.dtype != Dtype::f32 && x.dtype != Dtype::bf16) refuse(kernel, cat("no products of ", name(x.dtype)));
+  if (x.dtype == Dtype::i32) refuse(kernel, cat("no products of ", name(x.dtype)));
 }
 
+// The rows of `from` in fp32, one behind the other.
 template <typename T>
 void widen_rows(const View& from, float* to) {
   const std::int64_t cols = from.cols;
@@ -55,6 +57,11 @@ void widen_rows(const View& from, float* to) {
       store_some(to + r * cols + i, load_some(row + i, int(std::min<std::int64_t>(kLanes, cols - i))),
                  int(std::min<std::int64_t>(kLanes, cols - i)));
   }
+}
+
+View widened(const View& from, float* to) {
+  with_type(from.dtype, "linear", [&](auto type) { widen_rows<decltype(type)>(from, to); });
+  return {to, from.rows, from.cols};
 }
 
 // Each row of c becomes bias, or gets bias added.
@@ -84,9 +91,10 @@ void sgemm(const Product& p) {
 }
 
 // y (+)= wide, rounded once.
+template <typename T>
 void round_rows(const float* wide, const View& y, bool add) {
   const std::int64_t cols = y.cols;
-  bf16* const data = y.as<bf16>();
+  T* const data = y.as<T>();
 #pragma omp parallel for schedule(static)
   for (std::int64_t r = 0; r < y.rows; ++r) {
     for (std::int64_t i = 0; i < cols; i += kLanes) {
@@ -96,6 +104,16 @@ void round_rows(const float* wide, const View& y, bool add) {
       store_some(data + r * y.stride + i, sum, count);
     }
   }
+}
+
+// Tiles of products whose operands are widened: 9 MiB of scratch, whatever the product. A tile of a is widened
+// once for each kTileN columns of c, which costs a few hundredths of the product itself.
+constexpr std::int64_t kTileM = 512, kTileN = 512, kTileK = 2048;
+
+// Rows [row, row + rows) and columns [col, col + cols) of op(x), as x stores them.
+View tile(const View& x, bool transposed, std::int64_t row, std::int64_t rows, std::int64_t col,
+          std::int64_t cols) {
+  return transposed ? x.slice(col, cols).columns(row, rows) : x.slice(row, rows).columns(col, cols);
 }
 
 dnnl::memory::data_type dnnl_type(Dtype d) {
@@ -145,6 +163,7 @@ struct CpuKernels::MatmulCache {
     if (p.m == 0 || p.n == 0 || (p.k == 0 && p.add)) return;
     if (p.k == 0) refuse("linear", "no input features");
     if (p.a.dtype == Dtype::f32) return sgemm(p);
+    if (p.a.dtype == Dtype::f16) return multiply_widened(p);
     Entry& entry = find(p);
     if (entry.native) {
       execute(entry, p);
@@ -197,25 +216,32 @@ struct CpuKernels::MatmulCache {
     stream_.wait();
   }
 
-  void multiply_widened(Product p) {
-    const View a = p.a, b = p.b, c = p.c, bias = p.bias;
-    const std::int64_t c_size = c.dtype == Dtype::bf16 ? c.size() : 0;
-    float* wide = widened_.floats(std::size_t(a.size() + b.size() + bias.size() + c_size));
-    widen_rows<bf16>(a, wide);
-    p.a = View(wide, a.rows, a.cols);
-    widen_rows<bf16>(b, wide += a.size());
-    p.b = View(wide, b.rows, b.cols);
-    wide += b.size();
-    if (bias) {
-      widen_rows<bf16>(bias, wide);
-      p.bias = View(wide, 1, bias.cols);
+  void multiply_widened(const Product& p) {
+    for (std::int64_t n = 0; n < p.n; n += kTileN)
+      for (std::int64_t m = 0; m < p.m; m += kTileM)
+        multiply_tile(p, m, std::min(kTileM, p.m - m), n, std::min(kTileN, p.n - n));
+  }
+
+  // Rows [m, m + rows) and columns [n, n + cols) of c, the sum over k in fp32 and rounded once at its end.
+  void multiply_tile(const Product& p, std::int64_t m, std::int64_t rows, std::int64_t n, std::int64_t cols) {
+    float* const a = widened_.floats(kTileM * kTileK + kTileK * kTileN + kTileM * kTileN + kTileN);
+    float *const b = a + kTileM * kTileK, *const sums = b + kTileK * kTileN,
+                 *const bias = sums + kTileM * kTileN;
+    const View c = tile(p.c, false, m, rows, n, cols);
+    const bool narrow = c.dtype != Dtype::f32;
+    Product part{.a_transposed = p.a_transposed, .b_transposed = p.b_transposed, .m = rows, .n = cols};
+    part.c = narrow ? View(sums, rows, cols) : c;
+    part.add = p.add && !narrow;
+    if (p.bias) part.bias = widened(p.bias.columns(n, cols), bias);
+    for (std::int64_t k = 0; k < p.k; k += kTileK) {
+      part.k = std::min(kTileK, p.k - k);
+      part.a = widened(tile(p.a, p.a_transposed, m, rows, k, part.k), a);
+      part.b = widened(tile(p.b, p.b_transposed, k, part.k, n, cols), b);
+      sgemm(part);
+      part.add = true;
+      part.bias = {};
     }
-    if (c.dtype == Dtype::f32) return sgemm(p);
-    wide += bias.size();
-    p.c = View(wide, c.rows, c.cols);
-    const bool add = std::exchange(p.add, false);
-    sgemm(p);
-    round_rows(wide, c, add);
+    if (narrow) with_type(c.dtype, "linear", [&](auto type) { round_rows<decltype(type)>(sums, c, p.add); });
   }
 
   dnnl::engine engine_{dnnl::engine::kind::cpu, 0};
@@ -291,11 +317,8 @@ void CpuKernels::linear_backward(const LinearGrad& l) {
   if (l.db_O) {
     require_shape("linear_backward", "db_O", l.db_O, 1, O);
     require_dtype("linear_backward", "db_O", l.db_O, Dtype::f32);
-    if (l.dy_NO.dtype == Dtype::f32) {
-      add_column_sums<float>(l.dy_NO, l.db_O.as<float>());
-    } else {
-      add_column_sums<bf16>(l.dy_NO, l.db_O.as<float>());
-    }
+    with_type(l.dy_NO.dtype, "linear_backward",
+              [&](auto type) { add_column_sums<decltype(type)>(l.dy_NO, l.db_O.as<float>()); });
   }
 }
 

@@ -3,7 +3,7 @@
 //   y_NO = x_NI w^T + b_O          w_OI as Hugging Face nn.Linear stores it; with `w_is_IO`, w_IO as GPT-2's
 //   Conv1D.
 //
-// x, w, b share one dtype (f32 or bf16); y is that dtype or f32. Sums in fp32 at least. `b_O` may be absent.
+// x, w, b share one dtype (f32, bf16 or f16); y is that dtype or f32. Sums in fp32 at least. `b_O` may be absent.
 // Rows may be strided (columns of a wider matrix); weights are contiguous.
 #pragma once
 

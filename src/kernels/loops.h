@@ -24,7 +24,7 @@ class Rows {
   std::int64_t stride_;
 };
 
-// x rounded to the format: what float's and bf16's constructors do, but without branches, which would keep
+// x rounded to the format: what the formats' constructors do, but without branches, which would keep
 // the loops around it from being vectorised.
 template <typename T>
 inline T rounded_to(float x) {
@@ -57,16 +57,16 @@ inline bool is_vector(const View& view, std::int64_t n) {
   return view && view.size() == n && view.contiguous();
 }
 
-// Calls f with a value of the format's C++ type, for the two formats kernels compute in.
+// Calls f with a value of the format's C++ type. Kernels take all three float formats and compute in fp32.
 template <typename F>
 void with_type(Dtype dtype, const char* kernel, F f) {
   switch (dtype) {
     case Dtype::f32: return f(float());
     case Dtype::bf16: return f(bf16());
-    case Dtype::f16:
+    case Dtype::f16: return f(f16());
     case Dtype::i32: break;
   }
-  fail_contract(kernel, cat("takes float32 or bfloat16, not ", name(dtype)));
+  fail_contract(kernel, cat("takes float32, bfloat16 or float16, not ", name(dtype)));
 }
 
 // Below this many elements a team of threads costs more than it saves.

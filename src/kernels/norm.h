@@ -6,7 +6,7 @@
 //
 // Sources: Zhang & Sennrich 2019 eq. 4 (eps inside the root, as Llama does); Ba, Kiros & Hinton 2016 eq. 4.
 // Sums in fp32. Saved for backward, f32: mean_NH (layer norm only) and r_NH. y may be the same memory as x.
-// x, g, b, y share one dtype (f32 or bf16).
+// x, g, b, y share one dtype (f32, bf16 or f16).
 #pragma once
 
 #include "tensor/view.h"

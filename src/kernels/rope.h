@@ -13,7 +13,7 @@
 namespace zt::kernels {
 
 struct Rope {
-  View x_NHd;             // f32 or bf16, rows may be strided
+  View x_NHd;             // f32, bf16 or f16, rows may be strided
   View positions_N;       // i32
   View cos_Pd2, sin_Pd2;  // f32, d/2 columns
   int head_size = 0;

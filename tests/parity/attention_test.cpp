@@ -88,8 +88,8 @@ struct Buffers {
 // maximum's or the log-sum-exp's rounding, twice (the normaliser's terms have it too), and exp.
 double probability_steps(const Case& c, double score) { return 2 * (sum_steps(c.d) + 3) * (score + 1) + 8; }
 
-// bf16 kernels may round probabilities to bf16 before the products, as is usual on every backend.
-double operand_steps(Dtype dtype) { return dtype == Dtype::f32 ? 0 : 0x1p16; }
+// Kernels may round probabilities to the narrow format before the products, as is usual on every backend.
+double operand_steps(Dtype dtype) { return dtype == Dtype::f32 ? 0 : unit_of(dtype) * 0x1p24; }
 
 void check_forward(kernels::Kernels& k, const Case& c) {
   INFO(text(c));

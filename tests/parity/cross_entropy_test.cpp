@@ -54,7 +54,7 @@ void check_case(kernels::Kernels& k, const Case& c) {
   k.cross_entropy_head(b.call(kGradScale));
 
   // dlogits are probabilities with the relative error of their exponent, rounded to x's format.
-  const double error = logit_error(c, b), rounding = c.dtype == Dtype::f32 ? 1 : 0x1p16;
+  const double error = logit_error(c, b), rounding = unit_of(c.dtype) * 0x1p24;
   const double steps = 2 * error + rounding;
   check_close("losses", b.losses, exact.losses, {Dtype::f32, 2 * error, 1, "the logits' error, twice"});
   CHECK(b.loss == doctest::Approx(exact.loss).epsilon(2 * error * 0x1p-24 * double(c.N)));
@@ -135,6 +135,36 @@ TEST_CASE("cross entropy: evaluation gives the loss of training, and a frozen he
       k->cross_entropy_head(call);
       CHECK(other.loss == train.loss);
     }
+  }
+}
+
+// Eight tokens, V = 4, all weights 0: dlogits are S / tokens times 1/4, or -3/4 at the target.
+Buffers flat_head(kernels::Kernels& k, Dtype dtype, float grad_scale) {
+  Buffers b({dtype, 8, 1, 4, 4, 0, 0});
+  b.x.fill(1);
+  b.w.fill(0);
+  b.dw.fill(0);
+  b.targets.fill(2);
+  k.cross_entropy_head(b.call(grad_scale));
+  return b;
+}
+
+TEST_CASE("cross entropy: a loss scale carries what float16 alone loses, and infinities show one too large") {
+  for (const Backend& backend : backends()) {
+    const auto k = backend.make();
+    const Vec exact = {0.25 * 8, 0.25 * 8, -0.75 * 8, 0.25 * 8};
+    const auto scaled = [&](double factor) {
+      Vec dw = exact;
+      for (double& x : dw) x *= factor;
+      return dw;
+    };
+    // 2^-24 / 4 is below half of float16's smallest number; scaled by 2^16 it is exact.
+    check_equal("lost", flat_head(*k, Dtype::f16, 0x1p-24f).dw, {0, 0, -0x1p-21, 0});
+    check_equal("carried", flat_head(*k, Dtype::f16, 0x1p-8f).dw, scaled(0x1p-8));
+    check_equal("needs none", flat_head(*k, Dtype::bf16, 0x1p-24f).dw, scaled(0x1p-24));
+    // 3/4 x 2^16 fits, 3/4 x 2^17 doesn't; 1/4 x 2^17 does.
+    check_equal("largest", flat_head(*k, Dtype::f16, 0x1p16f).dw, scaled(0x1p16));
+    check_equal("too large", flat_head(*k, Dtype::f16, 0x1p17f).dw, {0x1p18, 0x1p18, -INFINITY, 0x1p18});
   }
 }
 

@@ -27,6 +27,14 @@ std::vector<Case> cases() {
             if (dtype != Dtype::f32)
               all.push_back({dtype, Dtype::f32, N, I, O, 3, w_is_IO, accumulate, bias});
           }
+  // Backends may compute in tiles of these numbers of rows, columns and terms.
+  const std::int64_t large[][3] = {{513, 3, 514}, {3, 2049, 2}, {2049, 2, 3}};
+  for (const Dtype dtype : formats())
+    for (const auto& [N, I, O] : large)
+      for (const bool w_is_IO : {false, true})
+        for (const bool accumulate : {false, true})
+          for (const Dtype out : {dtype, Dtype::f32})
+            all.push_back({dtype, out, N, I, O, 1, w_is_IO, accumulate, true});
   return all;
 }
 
@@ -124,6 +132,34 @@ TEST_CASE("linear: the reference's gradients are the finite differences of its f
                 db, near) == "");
 }
 
+// y = x w^T + b for single numbers.
+double product_of(kernels::Kernels& k, double x, double w, double b, Dtype out = Dtype::f16) {
+  Guarded x_11(Dtype::f16, 1, 1), w_11(Dtype::f16, 1, 1), b_1(Dtype::f16, 1, 1), y_11(out, 1, 1);
+  k.linear({x_11.fill(x), w_11.fill(w), b_1.fill(b), y_11});
+  return y_11.get(0, 0);
+}
+
+TEST_CASE(
+    "linear: float16 products overflow to infinity at 65520, reach 2^-24, and pass on what isn't finite") {
+  for (const Backend& backend : backends()) {
+    const auto k = backend.make();
+    CHECK(product_of(*k, 1, 65504, 0) == 65504);
+    CHECK(product_of(*k, 1, 65504, 15) == 65504);  // 65519: nearer to 65504 than to 65536
+    CHECK(product_of(*k, 1, 65504, 16) == INFINITY);
+    CHECK(product_of(*k, -1, 65504, -16) == -INFINITY);
+    CHECK(product_of(*k, 256, 256, 0) == INFINITY);
+    CHECK(product_of(*k, 256, 256, 0, Dtype::f32) == 65536);
+    CHECK(product_of(*k, 256, 256, -64) == 65472);  // the sum is rounded once, at its end
+    CHECK(product_of(*k, 0x1p-12, 0x1p-12, 0) == 0x1p-24);
+    CHECK(product_of(*k, 0x1p-12, 0x1p-13, 0) == 0);  // a tie between 0 and 2^-24 goes to the even 0
+    CHECK(product_of(*k, 0x1.8p-12, 0x1p-13, 0) == 0x1p-24);
+    CHECK(product_of(*k, 0x1p-24, 0x1p-24, 0, Dtype::f32) == 0x1p-48);
+    CHECK(product_of(*k, INFINITY, 2, 0) == INFINITY);
+    CHECK(std::isnan(product_of(*k, INFINITY, 0, 0)));
+    CHECK(std::isnan(product_of(*k, NAN, 1, 0)));
+  }
+}
+
 TEST_CASE("linear: columns of a wider matrix are read and written in place") {
   for (const Backend& backend : backends()) {
     for (const Dtype dtype : formats()) {
@@ -167,8 +203,11 @@ TEST_CASE("linear: shapes that do not fit are refused with both numbers") {
     Guarded x(Dtype::f32, 4, 3), w(Dtype::f32, 2, 5), y(Dtype::f32, 4, 2);
     CHECK_THROWS_WITH_AS(k->linear({x, w, View(), y}), "linear: w_OI is 2 x 5 with stride 5, needed 2 x 3",
                          Error);
-    Guarded half(Dtype::f16, 4, 3), half_w(Dtype::f16, 2, 3);
-    CHECK_THROWS_WITH_AS(k->linear({half, half_w, View(), y}), "linear: no products of float16", Error);
+    Guarded whole(Dtype::i32, 4, 3), whole_w(Dtype::i32, 2, 3);
+    CHECK_THROWS_WITH_AS(k->linear({whole, whole_w, View(), y}), "linear: no products of int32", Error);
+    Guarded half(Dtype::f16, 4, 3), half_w(Dtype::f16, 2, 3), bf(Dtype::bf16, 4, 2);
+    CHECK_THROWS_WITH_AS(k->linear({half, half_w, View(), bf}), "linear: y_NO is bfloat16, needed float16",
+                         Error);
   }
 }
 

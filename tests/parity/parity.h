@@ -58,7 +58,8 @@ class Guarded {
 //
 //   unit(out) |e|  +  steps 2^-24 (|e| + size)
 //
-// The first term is the one rounding to the output's format (unit = 2^-24 f32, 2^-8 bf16, 2^-11 f16). The
+// The first term is the one rounding to the output's format (unit = 2^-24 f32, 2^-8 bf16, 2^-11 f16; below the
+// format's normal numbers half their spacing, for f16 2^-25). The
 // second is the error of the fp32 arithmetic: `steps` roundings, each relative to values of magnitude up to
 // |e| + size. For a sum of K terms computed in any order, steps <= K and size = the sum of the |terms|;
 // vectorised and chunked sums need far fewer. `why` says where the two numbers come from.

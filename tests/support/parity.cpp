@@ -140,14 +140,25 @@ double unit_of(Dtype dtype) {
   return 0;
 }
 
+// Half the spacing of the format's smallest numbers: the rounding error below its normal range.
+static double least_of(Dtype dtype) {
+  switch (dtype) {
+    case Dtype::f32: return 0x1p-150;
+    case Dtype::bf16: return 0x1p-134;
+    case Dtype::f16: return 0x1p-25;
+    case Dtype::i32: return 0;
+  }
+  return 0;
+}
+
 std::string differs(const Vec& actual, const Vec& expected, const Bound& bound) {
   if (actual.size() != expected.size()) return cat("sizes differ: ", actual.size(), " and ", expected.size());
   double worst = 1;
   std::string text;
   for (std::size_t i = 0; i < actual.size(); ++i) {
     const double e = expected[i], d = distance(actual[i], e);
-    const double allowed =
-        unit_of(bound.out) * std::abs(e) + bound.steps * 0x1p-24 * (std::abs(e) + bound.size) + 0x1p-149;
+    const double allowed = std::max(unit_of(bound.out) * std::abs(e), least_of(bound.out)) +
+                           bound.steps * 0x1p-24 * (std::abs(e) + bound.size) + 0x1p-149;
     const double excess = std::isfinite(allowed) ? d / allowed : d;
     if (excess <= worst) continue;
     worst = excess;
@@ -199,7 +210,7 @@ const std::vector<std::int64_t>& ragged() {
 }
 
 const std::vector<Dtype>& formats() {
-  static const std::vector<Dtype> all = {Dtype::f32, Dtype::bf16};
+  static const std::vector<Dtype> all = {Dtype::f32, Dtype::bf16, Dtype::f16};
   return all;
 }
 

@@ -45,6 +45,29 @@ TEST_CASE("cpu math: a transposed block is its rows as columns, and lanes are jo
   }
 }
 
+TEST_CASE(
+    "cpu math: storing as f16 rounds as zt::f16 does, and loading gives its value, for numbers of all "
+    "sizes") {
+  int wrong = 0;
+  for (std::uint64_t bits = 0; bits < (std::uint64_t{1} << 32); bits += 16 * 251) {
+    float from[kLanes];
+    for (int i = 0; i < kLanes; ++i)
+      from[i] = std::bit_cast<float>(std::uint32_t(bits + std::uint64_t(i) * 251));
+    f16 stored[kLanes];
+    store(stored, load(from));
+    for (int i = 0; i < kLanes; ++i) wrong += stored[i].bits != f16(from[i]).bits;
+  }
+  CHECK(wrong == 0);
+  for (int bits = 0; bits < 65536; bits += kLanes) {
+    f16 from[kLanes];
+    for (int i = 0; i < kLanes; ++i) from[i].bits = std::uint16_t(bits + i);
+    const Floats wide = load(from);
+    for (int i = 0; i < kLanes; ++i)
+      wrong += std::isnan(float(from[i])) ? !std::isnan(wide[i]) : wide[i] != float(from[i]);
+  }
+  CHECK(wrong == 0);
+}
+
 TEST_CASE("cpu math: storing as bf16 rounds as zt::bf16 does, NaN and infinity included") {
   for (std::uint64_t bits = 0; bits < (std::uint64_t{1} << 32); bits += 65'521) {
     const float x = std::bit_cast<float>(std::uint32_t(bits));
