@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "checkpoint/descriptor.h"
 #include "checkpoint/manifest.h"
 
 namespace zt::checkpoint {
@@ -22,10 +23,6 @@ class Checkpoint {
   // Reads and checks the manifest, and that each file is there with its size; no tensor yet. Error(model) with all
   // faults. `folder` is a step folder; for a folder that isn't one the error says what checkpoints are in it.
   static Checkpoint open(const std::filesystem::path& folder);
-  ~Checkpoint();
-  Checkpoint(Checkpoint&&) noexcept;
-  Checkpoint& operator=(Checkpoint&&) noexcept;
-
   const std::filesystem::path& folder() const { return folder_; }
   const RunState& state() const { return manifest_.state; }
   const Manifest& manifest() const { return manifest_; }
@@ -49,10 +46,13 @@ class Checkpoint {
 
  private:
   struct OpenFile {
-    int rank = 0, descriptor = -1;
+    int rank;
+    Descriptor descriptor;
   };
   Checkpoint() = default;
-  int descriptor_of(int rank) const;
+  const Descriptor& file_of(int rank) const;
+  void read_from(const StoredPiece& piece, std::int64_t first, std::span<float> out,
+                 const std::string& dataset) const;
   std::filesystem::path folder_;
   Manifest manifest_;
   mutable std::list<OpenFile> open_;  // most recently used first

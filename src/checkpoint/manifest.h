@@ -4,6 +4,7 @@
 #include <array>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -44,7 +45,19 @@ struct Manifest {
   bool operator==(const Manifest&) const = default;
 };
 
-std::string rank_file_name(int rank, int ranks);  // "rank-00003-of-00008.h5"
+inline constexpr const char* kManifestFile = "manifest.json";
+inline constexpr const char* kModelFile = "model.h5";
+inline constexpr const char* kCompanions = "hf/";  // begins the paths of the companions
+std::string rank_file_name(int rank, int ranks);   // "rank-00003-of-00008.h5"
+// Where a piece lies in a rank's file: "/model.norm.weight/first_moment".
+std::string dataset_name(const std::string& tensor, Kind kind);
+
+// Names of tensors become names of groups in HDF5, names of companions those of files: printable ASCII without '/', '%' and
+// quotes, at most 255 bytes, not beginning with '.'.
+bool plain_name(std::string_view name);
+// The number of elements; nothing for a shape without dimensions, with more than 8, with one below 1, or of
+// 2^60 elements and more.
+std::optional<std::int64_t> checked_elements(const Shape& shape);
 
 // What is wrong with it: files that aren't a checkpoint's, pieces that overlap, leave gaps or lie outside
 // their file, moments without their partner. Empty when it is sound.

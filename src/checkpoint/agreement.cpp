@@ -1,0 +1,66 @@
+#include "checkpoint/agreement.h"
+
+#include <new>
+#include <vector>
+
+#include "base/text.h"
+
+namespace zt::checkpoint {
+namespace {
+
+struct Status {
+  std::int64_t failed = 0, blame = 0, problem_bytes = 0, hint_bytes = 0;
+};
+
+Status status_of(const std::optional<Error>& error) {
+  if (!error) return {};
+  return {1, std::int64_t(error->blame()), std::int64_t(error->problem().size()),
+          std::int64_t(error->hint().size())};
+}
+
+std::string broadcast(comm::Communicator& communicator, std::string text, std::int64_t bytes, int root) {
+  text.resize(std::size_t(bytes));
+  if (bytes > 0) communicator.broadcast(text.data(), bytes, root);
+  return text;
+}
+
+}  // namespace
+
+std::optional<Error> attempt(const std::function<void()>& work) noexcept {
+  try {
+    work();
+    return {};
+  } catch (const Error& e) {
+    return e;
+  } catch (const std::filesystem::filesystem_error& e) {
+    return Error(Blame::machine, e.what());
+  } catch (const std::bad_alloc&) {
+    return Error(Blame::machine, "memory ran out while saving a checkpoint");
+  } catch (const std::exception& e) {
+    return Error(Blame::bug, e.what());
+  }
+}
+
+void agree(comm::Communicator& communicator, const std::optional<Error>& mine) {
+  const Status status = status_of(mine);
+  std::vector<Status> all(std::size_t(communicator.size()));
+  communicator.exchange<Status>({&status, 1}, all);
+  int first = -1, others = -1;
+  for (int rank = communicator.size() - 1; rank >= 0; --rank) {
+    if (all[std::size_t(rank)].failed == 0) continue;
+    first = rank;
+    ++others;
+  }
+  if (first < 0) return;
+  const Status& cause = all[std::size_t(first)];
+  const bool me = communicator.rank() == first;
+  const std::string problem = broadcast(communicator, me ? mine->problem() : "", cause.problem_bytes, first);
+  const std::string hint = broadcast(communicator, me ? mine->hint() : "", cause.hint_bytes, first);
+  if (communicator.size() == 1) throw Error(Blame(cause.blame), problem, hint);
+  throw Error(
+      Blame(cause.blame),
+      cat("rank ", first, ": ", problem, others > 0 ? cat(" (", others, " other ranks failed too)") : ""),
+      hint);
+}
+
+}  // namespace zt::checkpoint
