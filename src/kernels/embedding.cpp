@@ -76,6 +76,7 @@ void CpuKernels::embedding_backward(const EmbeddingGrad& a) {
   for (const View& dw : {a.dwte_VD, a.dwpe_PD})
     require(!dw || (dw.cols == D && dw.dtype == Dtype::f32), "embedding_backward",
             "dwte and dwpe must be f32 and as wide as dy");
+  if (!a.dwte_VD && !a.dwpe_PD) return;
   with_type(a.dy_ND.dtype, "embedding_backward",
             [&](auto type) { embedding_backward_typed<decltype(type)>(a); });
 }

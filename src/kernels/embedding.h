@@ -14,8 +14,8 @@ struct Embedding {
   View tokens_N, positions_N, wte_VD, wpe_PD, y_ND;
 };
 
-// dwte and dwpe (f32) are added to, in an order that does not depend on the number of threads. dwpe may be
-// absent.
+// dwte and dwpe (f32) are added to, in an order that does not depend on the number of threads. Each may be
+// absent, its ids as well.
 struct EmbeddingGrad {
   View tokens_N, positions_N, dy_ND;
   View dwte_VD, dwpe_PD;

@@ -1,6 +1,10 @@
 // Everything a backend must be able to compute. Pure virtual, so a backend that forgets a kernel does not
 // compile. The contract of each kernel (formula, shapes, what is overwritten, what is added to) stands in its
 // own header.
+//
+// Gradients of weights (dw, db, dg, dwte, dwpe) may be absent, each by itself: the tensor is frozen, and its
+// gradient isn't computed. The other results then have the same bits as with it. What only an absent gradient
+// needs (x of a linear layer, the ids of an embedding) may be absent too.
 #pragma once
 
 #include <memory>

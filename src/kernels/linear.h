@@ -18,7 +18,8 @@ struct Linear {
 };
 
 // dx = dy w (overwritten, or added to with `accumulate_dx`; absent: not wanted).
-// dw += dy^T x and db += sum_N dy are f32 and always added to, so gradient accumulation costs no extra pass.
+// dw += dy^T x and db += sum_N dy are f32 and always added to, so gradient accumulation costs no extra pass. Each
+// may be absent, x as well where dw is, and w where dx is.
 struct LinearGrad {
   View x_NI, w_OI, dy_NO;
   View dx_NI, dw_OI, db_O;

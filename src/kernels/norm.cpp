@@ -1,6 +1,7 @@
 #include "kernels/norm.h"
 
 #include <cmath>
+#include <type_traits>
 #include <vector>
 
 #include "kernels/cpu_kernels.h"
@@ -39,8 +40,8 @@ void rms_norm_group(const T* x_D, const T* g_D, T* y_D, float* r_out, std::int64
   *r_out = r;
 }
 
-// With h = x r:  dx = r (g dy - h mean(g dy h)),  dg = dy h.
-template <bool kAccumulate, typename T>
+// With h = x r:  dx = r (g dy - h mean(g dy h)),  dg = dy h (only with kSums).
+template <bool kAccumulate, bool kSums, typename T>
 void rms_norm_group_backward(const T* x_D, const T* g_D, const T* dy_D, T* dx_D, float* dg_D, float r,
                              std::int64_t D) {
   float dot = 0.f;
@@ -52,7 +53,7 @@ void rms_norm_group_backward(const T* x_D, const T* g_D, const T* dy_D, T* dx_D,
     const float h = float(x_D[d]) * r, dy = float(dy_D[d]);
     const float dx = r * (dy * float(g_D[d]) - h * along);
     dx_D[d] = rounded_to<T>(kAccumulate ? float(dx_D[d]) + dx : dx);
-    dg_D[d] += dy * h;
+    if constexpr (kSums) dg_D[d] += dy * h;
   }
 }
 
@@ -79,8 +80,9 @@ void layer_norm_group(const T* x_D, const T* g_D, const T* b_D, T* y_D, float* m
   *r_out = r;
 }
 
-// With h = (x - m) r:  dx = r (g dy - mean(g dy) - h mean(g dy h)),  dg = dy h,  db = dy.
-template <bool kAccumulate, typename T>
+// With h = (x - m) r:  dx = r (g dy - mean(g dy) - h mean(g dy h)),  dg = dy h,  db = dy (both only with
+// kSums).
+template <bool kAccumulate, bool kSums, typename T>
 void layer_norm_group_backward(const T* x_D, const T* g_D, const T* dy_D, T* dx_D, float* dg_D, float* db_D,
                                float mean, float r, std::int64_t D) {
   float sum = 0.f, dot = 0.f;
@@ -96,8 +98,10 @@ void layer_norm_group_backward(const T* x_D, const T* g_D, const T* dy_D, T* dx_
     const float h = (float(x_D[d]) - mean) * r, dy = float(dy_D[d]);
     const float dx = r * (dy * float(g_D[d]) - level - h * along);
     dx_D[d] = rounded_to<T>(kAccumulate ? float(dx_D[d]) + dx : dx);
-    dg_D[d] += dy * h;
-    db_D[d] += dy;
+    if constexpr (kSums) {
+      dg_D[d] += dy * h;
+      db_D[d] += dy;
+    }
   }
 }
 
@@ -144,12 +148,16 @@ void rms_norm_backward_typed(const RmsNormGrad& a) {
   const Rows<T> dx(a.dx_ND);
   const Rows<const float> r(a.r_NH);
   const Rows<float> dg(a.dg_D);
+  const auto group = [&]<bool kSums>(std::bool_constant<kSums>, std::int64_t n, std::int64_t h, float* sums) {
+    rms_norm_group_backward<kAccumulate, kSums>(x[n] + h * D, g[0], dy[n] + h * D, dx[n] + h * D, sums,
+                                                r[n][h], D);
+  };
+  if (!dg)
+    return for_groups(a.x_ND.rows, H, D,
+                      [&](std::int64_t n, std::int64_t h) { group(std::false_type(), n, h, nullptr); });
   for_groups_with_sums(
       a.x_ND.rows, H, D,
-      [&](std::int64_t n, std::int64_t h, float* sums) {
-        rms_norm_group_backward<kAccumulate>(x[n] + h * D, g[0], dy[n] + h * D, dx[n] + h * D, sums, r[n][h],
-                                             D);
-      },
+      [&](std::int64_t n, std::int64_t h, float* sums) { group(std::true_type(), n, h, sums); },
       [&](float* sums, std::int64_t parts, std::int64_t stride) {
         add_parts(sums, parts, stride, D, dg[0]);
       });
@@ -173,14 +181,18 @@ void layer_norm_backward_typed(const LayerNormGrad& a) {
   const Rows<T> dx(a.dx_ND);
   const Rows<const float> mean(a.mean_NH), r(a.r_NH);
   const Rows<float> dg(a.dg_D), db(a.db_D);
+  const auto group = [&]<bool kSums>(std::bool_constant<kSums>, std::int64_t n, std::int64_t h, float* sums) {
+    layer_norm_group_backward<kAccumulate, kSums>(x[n] + h * D, g[0], dy[n] + h * D, dx[n] + h * D, sums,
+                                                  kSums ? sums + D : nullptr, mean[n][h], r[n][h], D);
+  };
+  if (!dg && !db)
+    return for_groups(a.x_ND.rows, H, D,
+                      [&](std::int64_t n, std::int64_t h) { group(std::false_type(), n, h, nullptr); });
   for_groups_with_sums(
       a.x_ND.rows, H, 2 * D,
-      [&](std::int64_t n, std::int64_t h, float* sums) {
-        layer_norm_group_backward<kAccumulate>(x[n] + h * D, g[0], dy[n] + h * D, dx[n] + h * D, sums,
-                                               sums + D, mean[n][h], r[n][h], D);
-      },
+      [&](std::int64_t n, std::int64_t h, float* sums) { group(std::true_type(), n, h, sums); },
       [&](float* sums, std::int64_t parts, std::int64_t stride) {
-        add_parts(sums, parts, stride, D, dg[0]);
+        if (dg) add_parts(sums, parts, stride, D, dg[0]);
         if (db) add_parts(sums + D, parts, stride, D, db[0]);
       });
 }
@@ -204,7 +216,7 @@ void CpuKernels::rms_norm(const RmsNorm& a) {
 void CpuKernels::rms_norm_backward(const RmsNormGrad& a) {
   require_norm_shapes("rms_norm_backward", a.x_ND, a.g_D, a.dy_ND, a.r_NH);
   require_norm_shapes("rms_norm_backward", a.x_ND, a.g_D, a.dx_ND, a.r_NH);
-  require(is_vector(a.dg_D, a.g_D.cols), "rms_norm_backward", "shapes of g and dg differ");
+  require(!a.dg_D || is_vector(a.dg_D, a.g_D.cols), "rms_norm_backward", "shapes of g and dg differ");
   with_type(a.x_ND.dtype, "rms_norm_backward", [&](auto type) {
     using T = decltype(type);
     a.accumulate_dx ? rms_norm_backward_typed<true, T>(a) : rms_norm_backward_typed<false, T>(a);
@@ -223,8 +235,8 @@ void CpuKernels::layer_norm_backward(const LayerNormGrad& a) {
   require_norm_shapes("layer_norm_backward", a.x_ND, a.g_D, a.dx_ND, a.r_NH);
   require(has_shape(a.mean_NH, a.r_NH.rows, a.r_NH.cols), "layer_norm_backward",
           "shapes of mean and r differ");
-  require(is_vector(a.dg_D, a.g_D.cols) && (!a.db_D || is_vector(a.db_D, a.g_D.cols)), "layer_norm_backward",
-          "shapes of g, dg and db differ");
+  require((!a.dg_D || is_vector(a.dg_D, a.g_D.cols)) && (!a.db_D || is_vector(a.db_D, a.g_D.cols)),
+          "layer_norm_backward", "shapes of g, dg and db differ");
   with_type(a.x_ND.dtype, "layer_norm_backward", [&](auto type) {
     using T = decltype(type);
     a.accumulate_dx ? layer_norm_backward_typed<true, T>(a) : layer_norm_backward_typed<false, T>(a);

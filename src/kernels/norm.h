@@ -19,7 +19,8 @@ struct RmsNorm {
 };
 
 // dx is overwritten, or added to with `accumulate_dx` (the residual's gradient); it may be the same memory as
-// dy when overwritten. dg_D (f32) is added to. Gradient sums do not depend on the number of threads.
+// dy when overwritten. dg_D (f32) is added to; absent: not wanted. Gradient sums do not depend on the number of
+// threads.
 struct RmsNormGrad {
   View x_ND, g_D, r_NH, dy_ND;
   View dx_ND, dg_D;
@@ -33,7 +34,7 @@ struct LayerNorm {
 
 struct LayerNormGrad {
   View x_ND, g_D, mean_NH, r_NH, dy_ND;
-  View dx_ND, dg_D, db_D;  // db_D may be absent
+  View dx_ND, dg_D, db_D;  // dg_D and db_D are f32 and added to; each may be absent
   bool accumulate_dx = false;
 };
 

@@ -85,6 +85,24 @@ TEST_CASE("embedding: gradients of bf16 activations are summed in fp32, in the t
   }
 }
 
+TEST_CASE("embedding: a frozen table gets no gradient and needs no ids, the other the same bits") {
+  for (const Backend& backend : backends()) {
+    const auto k = backend.make();
+    const Guarded tokens = ids(1, 50, kVocabulary), positions = ids(2, 50, kPositions);
+    Guarded dy(Dtype::f32, 50, 70), dwte(Dtype::f32, kVocabulary, 70), dwpe(Dtype::f32, kPositions, 70);
+    dy.fill_normal(3);
+    dwte.fill_normal(4);
+    dwpe.fill_normal(5);
+    Guarded both_wte = dwte, both_wpe = dwpe, only_wte = dwte, only_wpe = dwpe;
+    k->embedding_backward({tokens, positions, dy, both_wte, both_wpe});
+    k->embedding_backward({tokens, View(), dy, only_wte, View()});
+    k->embedding_backward({View(), positions, dy, View(), only_wpe});
+    check_equal("dwte", only_wte, both_wte.values());
+    check_equal("dwpe", only_wpe, both_wpe.values());
+    k->embedding_backward({View(), View(), dy, View(), View()});
+  }
+}
+
 TEST_CASE("embedding: gradients do not depend on the number of threads") {
   for (const Backend& backend : backends()) {
     const auto k = backend.make();

@@ -197,6 +197,39 @@ TEST_CASE("linear: no tokens leave sums as they are, and absent outputs are not 
   }
 }
 
+TEST_CASE("linear: each gradient has the same bits whichever of the others are absent") {
+  for (const Backend& backend : backends()) {
+    const auto k = backend.make();
+    for (const Dtype dtype : formats()) {
+      for (const bool w_is_IO : {false, true}) {
+        INFO(std::string(name(dtype)), " IO ", w_is_IO);
+        const Case c{dtype, dtype, 40, 33, 50, 0, w_is_IO, false, true};
+        Guarded x(dtype, c.N, c.I), w = weight(c), dy(dtype, c.N, c.O),
+                                    dw(Dtype::f32, w.view().rows, w.view().cols), db(Dtype::f32, 1, c.O),
+                                    dx(dtype, c.N, c.I);
+        x.fill_normal(1);
+        dy.fill_normal(2);
+        dw.fill_normal(3);
+        db.fill_normal(4);
+        dx.fill(5);
+        Guarded all_dx = dx, all_dw = dw, all_db = db;
+        k->linear_backward({x, w, dy, all_dx, all_dw, all_db, w_is_IO});
+        for (int wanted = 0; wanted < 8; ++wanted) {
+          CAPTURE(wanted);
+          const bool want_dx = wanted & 1, want_dw = wanted & 2, want_db = wanted & 4;
+          Guarded new_dx = dx, new_dw = dw, new_db = db;
+          k->linear_backward({want_dw ? x.view() : View(), want_dx ? w.view() : View(), dy,
+                              want_dx ? new_dx.view() : View(), want_dw ? new_dw.view() : View(),
+                              want_db ? new_db.view() : View(), w_is_IO});
+          check_equal("dx", new_dx, (want_dx ? all_dx : dx).values());
+          check_equal("dw", new_dw, (want_dw ? all_dw : dw).values());
+          check_equal("db", new_db, (want_db ? all_db : db).values());
+        }
+      }
+    }
+  }
+}
+
 TEST_CASE("linear: shapes that do not fit are refused with both numbers") {
   for (const Backend& backend : backends()) {
     const auto k = backend.make();

@@ -215,6 +215,35 @@ TEST_CASE("norm: biases may be absent") {
   }
 }
 
+TEST_CASE("norm: gradients of frozen gains and biases are left out, and the others keep their bits") {
+  for (const Backend& backend : backends()) {
+    const auto k = backend.make();
+    for (const Shape& s : shapes()) {
+      for (const bool accumulate : {false, true}) {
+        INFO(std::string(name(s.dtype)), " N ", s.N, " H ", s.H, " D ", s.D, " accumulate ", accumulate);
+        Buffers rms(s, false), layer(s, true);
+        rms.save();
+        layer.save();
+        Buffers all = rms, none = rms;
+        k->rms_norm_backward({all.x, all.g, all.r, all.dy, all.dx, all.dg, accumulate});
+        k->rms_norm_backward({none.x, none.g, none.r, none.dy, none.dx, View(), accumulate});
+        check_equal("dx of rms norm", none.dx, all.dx.values());
+        Buffers both = layer;
+        k->layer_norm_backward(
+            {both.x, both.g, both.mean, both.r, both.dy, both.dx, both.dg, both.db, accumulate});
+        for (const auto& [gain, bias] : {std::pair{false, false}, {false, true}, {true, false}}) {
+          Buffers b = layer;
+          k->layer_norm_backward({b.x, b.g, b.mean, b.r, b.dy, b.dx, gain ? b.dg.view() : View(),
+                                  bias ? b.db.view() : View(), accumulate});
+          check_equal("dx", b.dx, both.dx.values());
+          check_equal("dg", b.dg, (gain ? both : layer).dg.values());
+          check_equal("db", b.db, (bias ? both : layer).db.values());
+        }
+      }
+    }
+  }
+}
+
 TEST_CASE("norm: saved numbers of another shape are refused with both shapes") {
   for (const Backend& backend : backends()) {
     Buffers a({Dtype::f32, 6, 1, 8, 0}, false);
