@@ -50,6 +50,10 @@ class Communicator {
   }
   void barrier();
 
+  // From any thread: this rank has failed. Its collectives under way and to come throw Error(peer) instead of
+  // waiting for others; where ranks are threads, so do those of the others.
+  virtual void abandon() noexcept {}
+
   // A communicator of the ranks that name the same colour, ordered by their rank here. Collective.
   virtual std::unique_ptr<Communicator> split(int color) = 0;
   // Memory that this rank holds for transport: staging buffers and its part of shared windows.

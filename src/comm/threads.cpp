@@ -92,6 +92,7 @@ class Threads : public Communicator {
   void withdraw(const char* operation);
   void meet(std::unique_lock<std::mutex>& lock, const char* operation);
   void come_together(const char* operation);
+  void stop_if_failed(const char* operation) const;
   std::vector<int> ended_before(std::int64_t meeting) const;
   [[noreturn]] void give_up(const Error& error);
 
@@ -110,9 +111,16 @@ std::vector<int> Threads::ended_before(std::int64_t meeting) const {
   return ranks;
 }
 
-// Returns when all ranks of the group are here.
+void Threads::stop_if_failed(const char* operation) const {
+  const World& world = *group_->world;
+  if (world.cause != nullptr) throw failed_error(world_rank(), {world.cause_rank}, operation);
+}
+
+// Returns when all ranks of the group are here. After a failure no meeting can become complete, so none of
+// those who gave up is read any more.
 void Threads::meet(std::unique_lock<std::mutex>& lock, const char* operation) {
   World& world = *group_->world;
+  stop_if_failed(operation);
   const std::int64_t meeting = ++group_->arrivals[std::size_t(rank())];
   world.changed.notify_all();
   const auto settled = [&] {
@@ -122,7 +130,7 @@ void Threads::meet(std::unique_lock<std::mutex>& lock, const char* operation) {
   const bool in_time = world.changed.wait_for(lock, limit, settled);
   const std::vector<int> missing = group_->missing(meeting);
   if (missing.empty()) return;
-  if (world.cause != nullptr) throw failed_error(world_rank(), {world.cause_rank}, operation);
+  stop_if_failed(operation);
   if (!in_time) give_up(late_error(world_rank(), missing, operation, world.timeout_seconds));
   give_up(Error(Blame::peer,
                 cat("rank ", world_rank(), " waits in ", operation, " for ", rank_list(ended_before(meeting)),
@@ -133,6 +141,7 @@ void Threads::meet(std::unique_lock<std::mutex>& lock, const char* operation) {
 void Threads::publish(const std::byte* data, const Call& call) {
   Group& group = *group_;
   std::unique_lock lock(group.world->mutex);
+  stop_if_failed(call.operation);
   group.data[std::size_t(rank())] = data;
   group.calls[std::size_t(rank())] = call;
   if (++group.shown == size()) {
@@ -157,6 +166,7 @@ void Threads::withdraw(const char* operation) {
   World& world = *group_->world;
   std::unique_lock lock(world.mutex);
   --group_->readers;
+  world.changed.notify_all();
   try {
     meet(lock, operation);
   } catch (const Error&) {
