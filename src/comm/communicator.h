@@ -42,7 +42,8 @@ class Communicator {
   void all_reduce(void* whole, Dtype dtype, Dtype wire, std::int64_t slice_elements);
 
   void broadcast(void* data, std::int64_t bytes, int root);
-  // Small messages: `all` gets each rank's `mine`, in rank order; all.size() == size() * mine.size().
+  // Small messages: `all` gets each rank's `mine`, in rank order; all.size() == size() * mine.size(), and the
+  // two do not overlap.
   void exchange(std::span<const std::byte> mine, std::span<std::byte> all);
   template <typename T>
   void exchange(std::span<const T> mine, std::span<T> all) {

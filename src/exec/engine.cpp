@@ -40,26 +40,65 @@ static std::int64_t batch_slots(const plan::StepShape& shape) {
 }
 
 // The plan must know the bytes and the scratch that the options imply, whatever its own fields say.
-static EngineOptions agreeing(EngineOptions options) {
+static EngineOptions agreeing(EngineOptions options, const comm::Communicator& comm) {
+  if (options.shape.partition.ranks != comm.size())
+    throw Error(Blame::bug,
+                cat("a step planned for ", options.shape.partition.ranks, " ranks met ", comm.size()));
   options.shape.element_bytes = size_of(options.dtype);
+  options.shape.grad_bytes = size_of(options.grad_dtype);
+  options.shape.wire_bytes = size_of(options.wire);
+  options.shape.policy.grads_apart = options.grad_dtype != Dtype::f32;
+  options.shape.comm_bytes = comm.buffer_bytes();
+  options.lanes.threads = options.lanes.threads && comm.size() > 1;
   options.shape.dropout = options.dropout > 0.f;
   return options;
 }
 
-Engine::Engine(const spec::ModelSpec& model, const EngineOptions& options)
+Engine::Engine(const spec::ModelSpec& model, const EngineOptions& options, comm::Communicator* comm)
     : model_(model),
-      options_(agreeing(options)),
+      alone_(comm == nullptr ? comm::solo() : nullptr),
+      comm_(comm == nullptr ? alone_.get() : comm),
+      options_(agreeing(options, *comm_)),
       plan_(plan::plan_step(model_, options_.shape)),
       kernels_(kernels::make_cpu_kernels()),
       arena_(plan_.arena, "activations"),
       workspace_(plan_.workspace, "the workspace"),
-      batches_(batch_slots(options.shape), "batches"),
-      tables_(plan::rope_table_bytes(model_, options.shape.sequence_length), "rotary tables"),
-      params_(model_, options.dtype, options.shape.training) {
+      batches_(batch_slots(options_.shape), "batches"),
+      tables_(plan::rope_table_bytes(model_, options_.shape.sequence_length), "rotary tables"),
+      params_(model_, options_.dtype, options_.shape.training,
+              {options_.shape.partition, comm_->rank(), options_.grad_dtype}) {
+  require_same_lists();
   run_ = {kernels_.get(), &model_, options.dtype, options.dropout, options.seed, {}, {}};
   fill_rope_tables(model_, options.shape.sequence_length, tables_, &run_);
   blocks_ = make_model(run_);
-  executor_ = std::make_unique<Executor>(run_, blocks_, params_, arena_.at(0), workspace_.at(0));
+  executor_ = std::make_unique<Executor>(run_, blocks_, params_, *comm_, options_.wire, arena_.at(0),
+                                         workspace_.at(0), options_.lanes);
+}
+
+// Ranks that play different lists would wait for each other forever.
+void Engine::require_same_lists() const {
+  std::string mine = fingerprint(plan_.train) + fingerprint(plan_.eval);
+  std::string all(mine.size() * static_cast<std::size_t>(comm_->size()), ' ');
+  comm_->exchange<char>(mine, all);
+  for (int rank = 1; rank < comm_->size(); ++rank) {
+    const std::string other = all.substr(static_cast<std::size_t>(rank) * mine.size(), mine.size());
+    if (other != all.substr(0, mine.size()))
+      throw Error(Blame::usage,
+                  cat("ranks 0 and ", rank, " planned different steps (fingerprints ",
+                      all.substr(0, mine.size()), " and ", other, ")"),
+                  "start every rank with the same recipe, model and program");
+  }
+}
+
+std::int64_t Engine::held_bytes() const {
+  return arena_.bytes() + workspace_.bytes() + batches_.bytes() + tables_.bytes() + params_.bytes() +
+         comm_->buffer_bytes();
+}
+
+void Engine::gather_weights() {
+  if (comm_->size() == 1 || !options_.shape.partition.weights_whole) return;
+  for (int b = 0; b < static_cast<int>(model_.blocks.size()); ++b)
+    comm_->all_gather(params_.weights(b), params_.layout(b).slice() * size_of(params_.dtype()));
 }
 
 static void require_below(const std::vector<std::int32_t>& values, std::int64_t low, std::int64_t limit,
@@ -107,19 +146,22 @@ StepResult Engine::play(const schedule::Schedule& list, std::span<const HostBatc
   views_.clear();
   for (std::size_t m = 0; m < micros.size(); ++m) {
     views_.push_back(load(micros[m], static_cast<std::int64_t>(m) * plan::batch_bytes(shape), shape.tokens));
-    views_.back().first_row = static_cast<std::int64_t>(m) * shape.tokens;
+    // Micro-batch m of rank r is number m x ranks + r of the step: dropout is the same for every number of ranks.
+    const std::int64_t number = static_cast<std::int64_t>(m) * comm_->size() + comm_->rank();
+    views_.back().first_row = number * shape.tokens;
   }
   input.micros = views_;
-  input.grad_scale = 1.f / static_cast<float>(supervised);
+  input.supervised = supervised;
   return executor_->run(list, input);
 }
 
 StepResult Engine::train_step(std::span<const HostBatch> micros, std::int64_t supervised, std::uint32_t step,
-                              const kernels::AdamW& optimizer, double max_grad_norm) {
+                              const kernels::AdamW& optimizer, double max_grad_norm, double loss_scale) {
   StepInput input;
   input.step = step;
   input.optimizer = optimizer;
   input.max_grad_norm = max_grad_norm;
+  input.loss_scale = loss_scale;
   return play(plan_.train, micros, supervised, input);
 }
 

@@ -19,23 +19,31 @@ struct HostBatch {
 };
 
 struct EngineOptions {
-  plan::StepShape shape;  // its element_bytes and dropout follow the fields below
+  plan::StepShape
+      shape;  // its bytes, dropout and number of ranks follow the fields below and the communicator
   Dtype dtype = Dtype::f32;
+  Dtype grad_dtype = Dtype::f32;  // of the accumulated gradient: f32 or bf16
+  Dtype wire = Dtype::f32;        // of gradients between ranks: f32 or bf16
+  LaneOptions lanes;              // threads count only with several ranks
   float dropout = 0.f;
   std::uint64_t seed = 0;
 };
 
 class Engine {
  public:
-  // Plans first. Weights start as zeros. Error(machine) when memory is short.
-  Engine(const spec::ModelSpec& model, const EngineOptions& options);
+  // Plans first. Weights start as zeros. Error(machine) when memory is short. With several ranks collective:
+  // Error(peer) naming two ranks whose lists differ. `comm` must outlive the engine; null: one rank alone.
+  Engine(const spec::ModelSpec& model, const EngineOptions& options, comm::Communicator* comm = nullptr);
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
 
-  // One optimizer step over `micros` micro-batches. `supervised` is the denominator: supervised tokens of the
-  // global batch. `optimizer` carries lr, betas, eps, decay and t.
+  // One optimizer step over this rank's `micros` micro-batches, of which number m is micro-batch m x ranks + rank
+  // of the global batch. `supervised` is the denominator: supervised
+  // tokens of the global batch. `optimizer` carries lr, betas, eps, decay and t. Collective.
   StepResult train_step(std::span<const HostBatch> micros, std::int64_t supervised, std::uint32_t step,
-                        const kernels::AdamW& optimizer, double max_grad_norm);
+                        const kernels::AdamW& optimizer, double max_grad_norm, double loss_scale = 1);
+  // Completes whole weights after each rank has set the elements it owns. Collective.
+  void gather_weights();
   // Summed loss of one batch; each token's loss too when `token_losses` has room for all tokens of the batch.
   double evaluate(const HostBatch& batch, std::span<float> token_losses = {});
   // Gradients of one step without the update, for tests and tools: they stay in params().grads() until the
@@ -48,14 +56,20 @@ class Engine {
   const plan::StepPlan& plan() const { return plan_; }
   const layers::RunContext& context() const { return run_; }
   const Model& blocks() const { return blocks_; }
+  comm::Communicator& comm() const { return *comm_; }
+  // Memory this engine holds: its arenas and what its communicator keeps. The plan says the same.
+  std::int64_t held_bytes() const;
 
  private:
+  void require_same_lists() const;
   void require_sound(const HostBatch& batch, std::int64_t tokens) const;
   layers::BatchView load(const HostBatch& batch, std::int64_t slot, std::int64_t tokens);
   StepResult play(const schedule::Schedule& list, std::span<const HostBatch> micros, std::int64_t supervised,
                   StepInput input);
 
   spec::ModelSpec model_;
+  std::unique_ptr<comm::Communicator> alone_;
+  comm::Communicator* comm_;
   EngineOptions options_;
   plan::StepPlan plan_;
   std::unique_ptr<kernels::Kernels> kernels_;

@@ -7,7 +7,9 @@
 #include <string>
 #include <vector>
 
+#include "comm/communicator.h"
 #include "device/arena.h"
+#include "exec/lanes.h"
 #include "layers/block.h"
 #include "layers/head.h"
 #include "schedule/schedule.h"
@@ -26,43 +28,60 @@ Model make_model(const layers::RunContext& run);
 struct StepInput {
   std::span<const layers::BatchView> micros;
   std::uint32_t step = 0;         // counts from 1
-  float grad_scale = 1.f;         // multiplies every gradient: 1 / supervised tokens of the global batch
+  std::int64_t supervised = 1;    // supervised tokens of the global batch: the one denominator
+  double loss_scale = 1;          // gradients carry this factor until the norm; a power of two
   kernels::AdamW optimizer;       // lr, betas, eps, decay, t; the slices are filled in here
   double max_grad_norm = 0;       // 0: no clipping
   std::span<float> token_losses;  // optional, evaluation: each token's loss, micro after micro
 };
 
+// The same on all ranks, but for the seconds.
 struct StepResult {
-  double loss_sum = 0;    // over supervised tokens of all micro-batches
-  double grad_norm = 0;   // before clipping
+  double loss_sum = 0;    // over supervised tokens; of all ranks after training, of this one after eval
+  double grad_norm = 0;   // before clipping, without loss scale
   bool finite = true;     // false: a gradient or the loss is not finite, and nothing was updated
   std::string first_bad;  // then: the first tensor whose gradient is not finite, or "the loss"
+  double exposed_comm_seconds = 0;  // computation stood still for communication
 };
 
 class Executor {
  public:
-  // `tokens` is N of one micro-batch. The arena must hold schedule.arena_bytes, the workspace the largest
-  // op's scratch.
-  Executor(const layers::RunContext& run, const Model& model, shard::ParamStore& store, std::byte* arena,
-           std::byte* workspace)
-      : run_(run), model_(model), store_(store), arena_(arena), workspace_(workspace) {}
+  // The arena must hold schedule.arena_bytes, the workspace the largest op's scratch. `wire` is the number
+  // format of gradients on their way between ranks.
+  Executor(const layers::RunContext& run, const Model& model, shard::ParamStore& store,
+           comm::Communicator& comm, Dtype wire, std::byte* arena, std::byte* workspace, LaneOptions lanes);
 
   StepResult run(const schedule::Schedule& schedule, const StepInput& input);
 
  private:
+  void play(const schedule::Op& op, int index);
   void dispatch(const schedule::Op& op);
+  // Computation: executor.cpp.
   void forward(const schedule::Op& op, bool recompute);
   void head(const schedule::Op& op);
   void backward(const schedule::Op& op);
-  void norm();
+  // Between ranks: collectives.cpp.
+  void gather(const schedule::Op& op);
+  void accumulate(const schedule::Op& op);
+  void reduce(const schedule::Op& op);
+  // The optimizer: optimizer.cpp.
+  void norm_of_block(const schedule::Op& op);
+  void norm_of_all();
   void update(const schedule::Op& op);
-  double sum_squares(const float* values, std::int64_t count) const;
+  double sum_squares(int block, const plan::Range& gradient) const;
+  template <typename Take>
+  void each_fp32_piece(const void* gradient, std::int64_t count, Take take) const;
   std::string first_bad_tensor() const;
+  std::int64_t first_bad_here() const;
 
   const layers::BatchView& batch(const schedule::Op& op) const {
     return input_->micros[static_cast<std::size_t>(op.micro)];
   }
   layers::BlockData block_data(const schedule::Op& op) const;
+  // Where the op finds a block's weights, and where it adds its gradient (null for a frozen block).
+  const void* weights(const schedule::Op& op, int block) const;
+  float* grads(const schedule::Op& op, int block) const;
+  void clear_born_gradients(const schedule::Op& op) const;
   // The slot of a kind as a [N, D] matrix; absent when the op does not name it.
   View activation(const schedule::Op& op, schedule::SlotKind kind, int block) const;
   std::byte* address(const schedule::Op& op, schedule::SlotKind kind, int block) const;
@@ -70,11 +89,17 @@ class Executor {
   layers::RunContext run_;
   const Model& model_;
   shard::ParamStore& store_;
+  comm::Communicator& comm_;
+  Dtype wire_;
   std::byte *arena_, *workspace_;
+  std::vector<double> sums_;               // loss, then each block's sum of squared gradients: this rank's
+  std::vector<double> all_sums_;           // of all ranks
+  mutable std::vector<float> fp32_piece_;  // scratch of bf16 gradients
   const schedule::Schedule* schedule_ = nullptr;
   const StepInput* input_ = nullptr;
   StepResult result_;
   float clip_ = 1.f;
+  Lanes lanes_;  // last: its thread ends first
 };
 
 }  // namespace zt::exec

@@ -48,9 +48,16 @@ class Params {
     return {weights_ + e.offset * size_of(dtype_), dtype_, e.rows, e.cols};
   }
   View g(std::string_view first, std::string_view last) const {
-    if (grads_ == nullptr) return {};
+    if (grads_ == nullptr || frozen(first, last)) return {};
     const Extent e = extent(first, last);
     return {grads_ + e.offset, Dtype::f32, e.rows, e.cols};
+  }
+  // Gradients of frozen tensors are absent; of neighbours that are one matrix, when all are frozen.
+  bool frozen(std::string_view first, std::string_view last) const {
+    const spec::TensorSpec &a = block_->at(first), &b = block_->at(last);
+    for (const spec::TensorSpec& tensor : block_->tensors)
+      if (tensor.offset >= a.offset && tensor.offset <= b.offset && tensor.trainable) return false;
+    return true;
   }
   // Absent views where the model has no such tensor (a bias).
   View w_or_none(std::string_view first, std::string_view last) const {

@@ -1,6 +1,7 @@
 #include "plan/step_plan.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "base/align.h"
 #include "base/text.h"
@@ -9,13 +10,21 @@ namespace zt::plan {
 
 static std::int64_t aligned(std::int64_t bytes) { return round_up(bytes, schedule::kAlignment); }
 
-BlockBytes block_bytes(const spec::BlockSpec& block, int element_bytes, bool training) {
+BlockBytes block_bytes(const spec::BlockSpec& block, const StepShape& shape) {
+  const Partition& p = shape.partition;
+  const BlockLayout layout(block, p);
   BlockBytes bytes;
-  const std::int64_t fp32 = aligned(block.elements * 4);
-  bytes.weights = aligned(block.elements * element_bytes);
-  if (!training) return bytes;
-  bytes.grads = fp32;
-  bytes.optimizer = (element_bytes == 4 ? 2 : 3) * fp32;
+  bytes.gathered = aligned(layout.padded() * shape.element_bytes);
+  bytes.weights = p.weights_whole ? bytes.gathered : aligned(layout.slice() * shape.element_bytes);
+  if (!shape.training) return bytes;
+  // Moments, and a master copy unless the weights are fp32 themselves.
+  const int copies = shape.element_bytes == 4 ? 2 : 3;
+  const std::int64_t trained = layout.most_trained();
+  if (shape.snapshot) bytes.snapshot = aligned(layout.slice() * 4) + 2 * aligned(trained * 4);
+  if (!block.trainable()) return bytes;
+  bytes.whole_grads = aligned(layout.padded() * 4);
+  bytes.grads = aligned((p.grads_whole ? layout.padded() : trained) * shape.grad_bytes);
+  bytes.optimizer = copies * aligned((p.update_whole ? layout.trained({0, block.elements}) : trained) * 4);
   return bytes;
 }
 
@@ -25,22 +34,27 @@ std::int64_t rope_table_bytes(const spec::ModelSpec& model, std::int64_t positio
   return model.family == spec::Family::llama ? 2 * aligned(positions * (model.head_size / 2) * 4) : 0;
 }
 
-static schedule::StepFacts facts(const spec::ModelSpec& model, const RunShape& run, bool training,
+static schedule::StepFacts facts(const spec::ModelSpec& model, const StepShape& shape, const RunShape& run,
                                  std::int64_t micros) {
   schedule::StepFacts f;
+  f.ranks = shape.partition.ranks;
+  f.sliced_update = !shape.partition.update_whole;
   f.micros = static_cast<int>(micros);
   f.tied = model.tied;
   f.workspace_bytes = workspace_bytes(model, run);
   f.batch_bytes = micros * batch_bytes(run);
   const std::int64_t saved = saved_buffers(model, run).bytes();
   for (const spec::BlockSpec& block : model.blocks) {
-    const BlockBytes bytes = block_bytes(block, run.element_bytes, training);
+    const BlockBytes bytes = block_bytes(block, shape);
     schedule::BlockFacts b;
+    b.trainable = block.trainable();
     if (block.kind != spec::BlockKind::embedding)
       b.input_bytes = run.tokens * model.hidden * run.element_bytes;
     if (block.kind == spec::BlockKind::transformer) b.saved_bytes = saved;
     b.weight_bytes = bytes.weights;
+    b.gathered_bytes = bytes.gathered;
     b.grad_bytes = bytes.grads;
+    b.whole_grad_bytes = bytes.whole_grads;
     b.optimizer_bytes = bytes.optimizer;
     f.blocks.push_back(b);
   }
@@ -48,11 +62,11 @@ static schedule::StepFacts facts(const spec::ModelSpec& model, const RunShape& r
 }
 
 schedule::StepFacts train_facts(const spec::ModelSpec& model, const StepShape& shape) {
-  return facts(model, shape.train_shape(), true, shape.micros);
+  return facts(model, shape, shape.train_shape(), shape.micros);
 }
 
 schedule::StepFacts eval_facts(const spec::ModelSpec& model, const StepShape& shape) {
-  return facts(model, shape.eval_shape(), shape.training, 1);
+  return facts(model, shape, shape.eval_shape(), 1);
 }
 
 std::int64_t StepPlan::total() const {
@@ -61,9 +75,59 @@ std::int64_t StepPlan::total() const {
   return sum;
 }
 
+// Which collective an op is, and the bytes this rank sends in it.
+static void add_traffic(Traffic& sum, const schedule::Schedule& list, const schedule::Op& op,
+                        const BlockLayout& layout, const StepShape& shape) {
+  const std::int64_t elements = (shape.partition.ranks - 1) * layout.slice();
+  if (op.kind == schedule::OpKind::gather) sum.all_gather += elements * shape.element_bytes;
+  if (op.kind != schedule::OpKind::reduce) return;
+  const bool from_whole = find_slot(list, op, schedule::SlotKind::G, op.block) != schedule::kNoSlot;
+  const std::int64_t stored = from_whole ? 4 : shape.grad_bytes;
+  const std::int64_t sent = elements * std::min<std::int64_t>(stored, shape.wire_bytes);
+  if (shape.partition.update_whole)
+    sum.all_reduce += sent + elements * stored;
+  else
+    sum.reduce_scatter += sent;
+}
+
+Traffic traffic_of(const schedule::Schedule& list, const spec::ModelSpec& model, const StepShape& shape) {
+  std::vector<BlockLayout> layouts;
+  for (const spec::BlockSpec& block : model.blocks) layouts.emplace_back(block, shape.partition);
+  Traffic sum;
+  for (const schedule::Op& op : list.ops)
+    if (op.block >= 0) add_traffic(sum, list, op, layouts[static_cast<std::size_t>(op.block)], shape);
+  return sum;
+}
+
+// Sums of N-1 shares of every block; `padded` counts whole slices.
+static std::int64_t paper_volume(const spec::ModelSpec& model, const StepShape& shape, bool padded) {
+  const Partition& p = shape.partition;
+  const bool micro = shape.policy.zero.reduce == schedule::ReduceEvery::micro;
+  const std::int64_t stored = micro ? 4 : shape.grad_bytes,
+                     wire = std::min<std::int64_t>(stored, shape.wire_bytes);
+  const std::int64_t sums = micro ? shape.micros : 1;
+  double sum = 0;
+  for (const spec::BlockSpec& block : model.blocks) {
+    const BlockLayout layout(block, p);
+    const double share =
+        static_cast<double>(padded ? layout.padded() : layout.elements()) * (p.ranks - 1) / p.ranks;
+    const bool trained = block.trainable();
+    if (trained) sum += share * static_cast<double>(sums * (wire + (p.update_whole ? stored : 0)));
+    if (!p.weights_whole)
+      sum += share * static_cast<double>(2 * shape.micros * shape.element_bytes);
+    else if (!p.update_whole && trained)
+      sum += share * shape.element_bytes;
+  }
+  return std::llround(sum);
+}
+
+std::int64_t paper_traffic(const spec::ModelSpec& model, const StepShape& shape) {
+  return paper_volume(model, shape, false);
+}
+
 StepPlan plan_step(const spec::ModelSpec& model, const StepShape& shape) {
   StepPlan p;
-  p.eval = plan_eval(eval_facts(model, shape));
+  p.eval = plan_eval(eval_facts(model, shape), shape.policy.zero);
   p.arena = p.eval.arena_bytes;
   p.workspace = workspace_bytes(model, shape.eval_shape());
   std::int64_t batches = batch_bytes(shape.eval_shape());
@@ -75,29 +139,54 @@ StepPlan plan_step(const spec::ModelSpec& model, const StepShape& shape) {
   }
   BlockBytes sum;
   for (const spec::BlockSpec& block : model.blocks) {
-    const BlockBytes bytes = block_bytes(block, shape.element_bytes, shape.training);
+    const BlockBytes bytes = block_bytes(block, shape);
     sum.weights += bytes.weights;
     sum.grads += bytes.grads;
     sum.optimizer += bytes.optimizer;
+    sum.snapshot += bytes.snapshot;
+  }
+  if (shape.training) {
+    p.traffic = traffic_of(p.train, model, shape);
+    p.paper_traffic = paper_traffic(model, shape);
+    p.padding_traffic = paper_volume(model, shape, true) - p.paper_traffic;
   }
   const char* const optimizer = shape.element_bytes == 4 ? "moments" : "master copy and moments";
   p.bill = {{"weights", sum.weights},
-            {"gradients (fp32)", sum.grads},
+            {shape.grad_bytes == 4 ? "gradients (fp32)" : "gradients (bf16)", sum.grads},
             {optimizer, sum.optimizer},
-            {"activations (arena)", p.arena},
+            {shape.partition.ranks > 1 ? "activations and in flight" : "activations (arena)", p.arena},
             {"workspace", p.workspace},
             {"batches", batches},
-            {"rotary tables", rope_table_bytes(model, shape.sequence_length)}};
+            {"rotary tables", rope_table_bytes(model, shape.sequence_length)},
+            {"communication buffers", shape.comm_bytes},
+            {"checkpoint snapshot", sum.snapshot}};
   std::erase_if(p.bill, [](const auto& row) { return row.second == 0; });
   return p;
 }
 
+static std::string row(const char* what, std::int64_t bytes) {
+  return fmt::format("  {:<26} {:>16}  {:>11}\n", what, with_commas(bytes), human_bytes(bytes));
+}
+
+static std::string traffic_text(const StepPlan& plan) {
+  std::string out = "traffic of a step, sent by each rank\n";
+  const Traffic& t = plan.traffic;
+  if (t.all_gather > 0) out += row("all_gather", t.all_gather);
+  if (t.reduce_scatter > 0) out += row("reduce_scatter", t.reduce_scatter);
+  if (t.all_reduce > 0) out += row("all_reduce", t.all_reduce);
+  out += row("total", t.total());
+  out += row("the ZeRO paper's formula", plan.paper_traffic);
+  if (plan.padding_traffic > 0) out += row("+ padding", plan.padding_traffic);
+  const std::int64_t saved = plan.paper_traffic + plan.padding_traffic - t.total();
+  if (saved > 0) out += row("- weights still gathered", saved);
+  return out;
+}
+
 std::string text(const StepPlan& plan) {
   std::string out = "memory\n";
-  for (const auto& [purpose, bytes] : plan.bill)
-    out += fmt::format("  {:<26} {:>16}  {:>11}\n", purpose, with_commas(bytes), human_bytes(bytes));
-  out +=
-      fmt::format("  {:<26} {:>16}  {:>11}\n", "total", with_commas(plan.total()), human_bytes(plan.total()));
+  for (const auto& [purpose, bytes] : plan.bill) out += row(purpose.c_str(), bytes);
+  out += row("total", plan.total());
+  if (plan.traffic.total() > 0) out += traffic_text(plan);
   if (!plan.train.ops.empty())
     out += fmt::format("training step: {} ops, fingerprint {}\n", plan.train.ops.size(),
                        fingerprint(plan.train));

@@ -6,20 +6,20 @@
 #include <vector>
 
 #include "plan/buffers.h"
+#include "plan/partition.h"
 #include "schedule/schedule.h"
 #include "spec/model.h"
 
 namespace zt::plan {
 
-// Bytes of one block's permanent slots. fp32 weights are their own master copy.
-struct BlockBytes {
-  std::int64_t weights = 0, grads = 0, optimizer = 0;
-};
-BlockBytes block_bytes(const spec::BlockSpec& block, int element_bytes, bool training);
-
-// What a run asks of a step. Evaluation has its own number of rows.
+// What a run asks of a step on one rank. Evaluation has its own number of rows.
 struct StepShape {
-  int element_bytes = 4;
+  Partition partition;
+  int element_bytes = 4;  // of weights and activations
+  int grad_bytes = 4;     // of the accumulated gradient R
+  int wire_bytes = 4;     // of gradients on their way between ranks; at most as wide as what is sent
+  bool snapshot = false;  // a copy of this rank's state, from which checkpoints are written beside training
+  std::int64_t comm_bytes = 0;  // what the communicator holds for itself
   bool dropout = false;
   bool training = true;
   std::int64_t sequence_length = 0;
@@ -32,6 +32,17 @@ struct StepShape {
   RunShape eval_shape() const { return {eval_rows * sequence_length, element_bytes, dropout}; }
 };
 
+// Bytes of one block's slots on the rank that holds the most. fp32 weights are their own master copy.
+struct BlockBytes {
+  std::int64_t weights = 0;      // P
+  std::int64_t gathered = 0;     // W
+  std::int64_t grads = 0;        // R
+  std::int64_t whole_grads = 0;  // G
+  std::int64_t optimizer = 0;    // O
+  std::int64_t snapshot = 0;     // fp32 values and moments of the rank's own slice
+};
+BlockBytes block_bytes(const spec::BlockSpec& block, const StepShape& shape);
+
 // Bytes of one micro-batch's token ids, positions and targets.
 std::int64_t batch_bytes(const RunShape& run);
 // cos and sin for `positions` positions, fp32; 0 for learned positions.
@@ -40,13 +51,29 @@ std::int64_t rope_table_bytes(const spec::ModelSpec& model, std::int64_t positio
 schedule::StepFacts train_facts(const spec::ModelSpec& model, const StepShape& shape);
 schedule::StepFacts eval_facts(const spec::ModelSpec& model, const StepShape& shape);
 
-// The lists of a run and every byte they need.
+// Bytes that one rank sends in a step. Every rank sends the same.
+struct Traffic {
+  std::int64_t all_gather = 0, reduce_scatter = 0, all_reduce = 0;
+  std::int64_t total() const { return all_gather + reduce_scatter + all_reduce; }
+  friend bool operator==(const Traffic&, const Traffic&) = default;
+};
+// What the ops of a list send.
+Traffic traffic_of(const schedule::Schedule& list, const spec::ModelSpec& model, const StepShape& shape);
+// The ZeRO paper's volume with the exact ring factor, in bytes and without padding: gradients once (every
+// micro-batch, or a step) and weights once a step, or, where they are sliced, twice a micro-batch.
+// Rajbhandari et al. 2020, section 7.
+std::int64_t paper_traffic(const spec::ModelSpec& model, const StepShape& shape);
+
+// The lists of a run and every byte they need and send.
 struct StepPlan {
   schedule::Schedule train, eval;  // `train` is empty when the run does not train
   std::int64_t arena = 0;          // the larger list's
   std::int64_t workspace = 0;
   std::vector<std::pair<std::string, std::int64_t>> bill;  // purpose and bytes, in the order people read them
   std::int64_t total() const;
+  Traffic traffic;                   // of a training step
+  std::int64_t paper_traffic = 0;    // see above
+  std::int64_t padding_traffic = 0;  // what padding adds to the paper's volume
 };
 StepPlan plan_step(const spec::ModelSpec& model, const StepShape& shape);
 

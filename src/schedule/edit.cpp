@@ -8,16 +8,27 @@ namespace zt::schedule {
 std::vector<int> weight_blocks(const Op& op, const StepFacts& facts) {
   using enum OpKind;
   switch (op.kind) {
+    case backward:
+      if (op.block == 0) return {};
+      [[fallthrough]];
     case forward:
-    case recompute:
-    case backward: return {op.block};
+    case recompute: return {op.block};
     case head: return facts.tied ? std::vector<int>{op.block, 0} : std::vector<int>{op.block};
     case gather:
+    case accumulate:
     case reduce:
     case norm:
     case update: return {};
   }
   return {};
+}
+
+std::vector<int> gradient_blocks(const Op& op, const StepFacts& facts) {
+  std::vector<int> blocks;
+  if (op.kind == OpKind::head || op.kind == OpKind::backward) blocks.push_back(op.block);
+  if (op.kind == OpKind::head && facts.tied) blocks.push_back(0);
+  std::erase_if(blocks, [&](int k) { return !facts.blocks[std::size_t(k)].trainable; });
+  return blocks;
 }
 
 SlotId add_slot(Schedule& s, SlotKind kind, int block, int micro, std::int64_t bytes, int generation) {

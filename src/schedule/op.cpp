@@ -31,6 +31,7 @@ const char* name(OpKind kind) {
     case recompute: return "recompute";
     case head: return "head";
     case backward: return "backward";
+    case accumulate: return "accumulate";
     case reduce: return "reduce";
     case norm: return "norm";
     case update: return "update";

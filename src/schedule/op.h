@@ -15,19 +15,32 @@ namespace zt::schedule {
 //   head       X.(L+1), weights, batch -> loss, D; adds to the gradient. In `eval`: only the loss
 //   recompute  X.k, weights -> S.k and, inside a segment, X.(k+1) again
 //   backward   X.k, S.k, D, weights -> D in place; adds to the gradient. b0 frees D
-//   gather     P.k -> W.k                                          several ranks only
-//   reduce     G.k -> adds to R.k                                  several ranks only
-//   norm       every R.k -> norm
+//   accumulate G.k -> adds to R.k, on this rank alone
+//   gather     P.k -> W.k, the owned slices of all ranks; or P.k whole in place, from updated slices
+//   reduce     G.k, summed over ranks -> adds to R.k; or R.k in place
+//   norm       of a block: R.k -> its part in norm; without a block: all parts of all ranks -> norm
 //   update     norm, R.k -> P.k, O.k; leaves R.k zero, so that the next step may add to it
-enum class OpKind : std::uint8_t { gather, forward, recompute, head, backward, reduce, norm, update };
+//
+// gather and reduce occur with several ranks only.
+enum class OpKind : std::uint8_t {
+  gather,
+  forward,
+  recompute,
+  head,
+  backward,
+  accumulate,
+  reduce,
+  norm,
+  update
+};
 
 // Each lane is first-in first-out.
 enum class Lane : std::uint8_t { compute, comm, copy };
 inline constexpr int kLanes = 3;
 
 // X block input, S saved inner activations, D gradient of a block input, W gathered weights, G whole
-// gradient: slots in the arena. P owned weights, R owned gradient (fp32), O master weights and moments, and
-// the small ones: permanent, outside the arena.
+// gradient: slots in the arena. P owned weights, R owned gradient, O master weights and moments, and the
+// small ones: permanent, outside the arena.
 enum class SlotKind : std::uint8_t { X, S, D, W, G, P, R, O, loss, norm, batch, workspace };
 
 using SlotId = int;  // index into Schedule::slots
@@ -48,7 +61,7 @@ inline constexpr std::int64_t kAlignment = 64;
 struct Op {
   OpKind kind = OpKind::forward;
   Lane lane = Lane::compute;
-  int block = -1;  // -1: norm
+  int block = -1;  // -1: the norm of all blocks
   int micro = -1;  // -1: norm, update; the gathers and reductions that serve several micro-batches
   std::vector<SlotId> reads = {};   // must be there and finished
   std::vector<SlotId> writes = {};  // changed in place (so also read)

@@ -19,12 +19,18 @@ class Order {
   void train_micro(int m) {
     x_.assign(facts_.blocks.size() + 1, kNoSlot);
     saved_.assign(facts_.blocks.size(), kNoSlot);
-    for (int k = 0; k < head_; ++k) s_.ops.push_back(forward(k, m));
+    for (int k = 0; k < head_; ++k) {
+      Op op = forward(k, m);
+      if (k < facts_.lowest_trained()) free_at_once(op, k);
+      s_.ops.push_back(op);
+    }
     Op head = loss(m);
     const SlotId d = add_slot(s_, SlotKind::D, -1, m, largest_input());
     head.births.insert(head.births.begin(), d);
+    const int lowest = facts_.lowest_trained();
+    if (lowest >= head_) head.frees.push_back(d);
     s_.ops.push_back(head);
-    for (int k = head_ - 1; k >= 0; --k) s_.ops.push_back(backward(k, m, d));
+    for (int k = head_ - 1; k >= lowest; --k) s_.ops.push_back(backward(k, m, d));
   }
 
   void eval_micro(int m) {
@@ -32,8 +38,7 @@ class Order {
     saved_.assign(facts_.blocks.size(), kNoSlot);
     for (int k = 0; k < head_; ++k) {
       Op op = forward(k, m);
-      if (k > 0) op.frees.push_back(x_[std::size_t(k)]);
-      if (saved_[std::size_t(k)] != kNoSlot) op.frees.push_back(saved_[std::size_t(k)]);
+      free_at_once(op, k);
       s_.ops.push_back(op);
     }
     s_.ops.push_back(loss(m));
@@ -42,6 +47,12 @@ class Order {
   Schedule take() { return std::move(s_); }
 
  private:
+  // No backward will want what this forward used and kept.
+  void free_at_once(Op& forward, int k) const {
+    if (k > 0) forward.frees.push_back(x_[std::size_t(k)]);
+    if (saved_[std::size_t(k)] != kNoSlot) forward.frees.push_back(saved_[std::size_t(k)]);
+  }
+
   Op forward(int k, int m) {
     Op op{.kind = OpKind::forward, .block = k, .micro = m};
     op.reads = {k == 0 ? batch_ : x_[std::size_t(k)]};
@@ -71,7 +82,7 @@ class Order {
       op.reads.push_back(saved_[std::size_t(k)]);
       op.frees.push_back(saved_[std::size_t(k)]);
     }
-    if (k == 0) op.frees.push_back(d);
+    if (k == facts_.lowest_trained()) op.frees.push_back(d);
     return op;
   }
 

@@ -17,32 +17,32 @@ Schedule with_recompute(Schedule s, const StepFacts& facts, const Policy& policy
 
 // Weights are always there: every op that needs block k's weights reads P.k.
 Schedule with_resident_weights(Schedule s, const StepFacts& facts);
+// Weights are gathered on the comm lane, `prefetch` uses ahead of the one that needs them, and freed by their
+// last reader. A use is a stretch of ops that read a block's weights with hardly anything in between.
+Schedule with_gathers(Schedule s, const StepFacts& facts, const Zero& zero);
+
 // Gradients are added to R.k where they arise.
 Schedule with_owned_gradients(Schedule s, const StepFacts& facts);
-
-// Weights are gathered on the comm lane, `prefetch` uses ahead of the one that needs them, and freed by their
-// last reader: after every use (ZeRO-3), or once a step when reshard_after_forward is false (ZeRO-2).
-struct Gathers {
-  int prefetch = 1;
-  bool reshard_after_forward = true;
-};
-Schedule with_gathers(Schedule s, const StepFacts& facts, const Gathers& gathers);
-
-// Gradients arise whole in G.k and are reduced to R.k on the comm lane: after every micro-batch, or once a
-// step.
-enum class ReduceEvery : std::uint8_t { micro, step };
-Schedule with_reductions(Schedule s, const StepFacts& facts, ReduceEvery every);
+// Gradients of every micro-batch arise whole in G.k. `taker` adds them to R.k: `reduce` on the comm lane, summed
+// over ranks, or `accumulate` at once.
+Schedule with_whole_gradients(Schedule s, const StepFacts& facts, OpKind taker);
+// R.k is summed over ranks in place, once, after the last op that adds to it.
+Schedule with_final_reductions(Schedule s, const StepFacts& facts);
 
 // Appends the norm of all gradients and one update per block.
 Schedule with_update(Schedule s, const StepFacts& facts);
+// Whole weights are put together again on the comm lane, block by block after its update.
+Schedule with_gathered_updates(Schedule s, const StepFacts& facts);
 
 // Gives every arena slot an offset, so that the arena is as small as the live bytes allow, or nearly.
 Schedule place(Schedule s);
 // Derives which ops of other lanes an op must wait for, in this step and the one before.
 Schedule with_waits(Schedule s);
 
-// Blocks whose weights (and gradient) an op of a block touches: its own, and b0's for a tied head.
+// Blocks whose weights an op reads: its own, and b0's for a tied head. The embedding's backward needs none.
 std::vector<int> weight_blocks(const Op& op, const StepFacts& facts);
+// Blocks to whose gradient an op adds; frozen ones have none.
+std::vector<int> gradient_blocks(const Op& op, const StepFacts& facts);
 
 // A new slot. `generation` counts those already there with the same kind, block and micro.
 SlotId add_slot(Schedule& s, SlotKind kind, int block, int micro, std::int64_t bytes, int generation = 0);

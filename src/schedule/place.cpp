@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <random>
 #include <utility>
 
 #include "base/align.h"
@@ -91,12 +92,35 @@ std::vector<SlotId> most_first(const Schedule& s, const Lifetimes& life, Measure
   return order;
 }
 
-constexpr int kTries = 12;  // of each order
+constexpr int kTries = 12;       // of each order
+constexpr int kShuffles = 300;   // of the best order, where those leave a gap
+constexpr double kGap = 1.02;    // worth shuffling for
+constexpr int kFewSlots = 2000;  // longer lists have no gaps worth the time
+
+// Moves chance slots to the front of the order, those that stick out at the top among them.
+class Shuffle {
+ public:
+  std::vector<SlotId> next(const Schedule& placed, std::vector<SlotId> order) {
+    const auto sticks_out = [&](SlotId slot) {
+      const Slot& it = placed.slots[std::size_t(slot)];
+      return aligned(it.offset + it.bytes) == placed.arena_bytes;
+    };
+    const auto to_front = [&](std::vector<SlotId>::iterator it) { std::rotate(order.begin(), it, it + 1); };
+    for (int i = 0; i < 2; ++i) to_front(order.begin() + std::ptrdiff_t(random_() % order.size()));
+    const auto top = std::find_if(order.begin(), order.end(), sticks_out);
+    if (top != order.end()) to_front(top);
+    return order;
+  }
+
+ private:
+  std::minstd_rand random_{1};  // the same places on every rank and in every run
+};
 
 }  // namespace
 
 // Largest first is nearly always perfect. Where it is not, the slots that stick out at the top choose their
-// places first in the next try (a D between two lives of a large S needs this), then other orders have a go.
+// places first in the next try (a D between two lives of a large S needs this), then other orders have a go,
+// then chance.
 Schedule place(Schedule s) {
   const Lifetimes life(s);
   const auto bytes = [&](SlotId slot) { return s.slots[std::size_t(slot)].bytes; };
@@ -108,14 +132,25 @@ Schedule place(Schedule s) {
       most_first(s, life, [&](SlotId slot) { return double(bytes(slot)) * double(ops(slot)); })};
   const std::int64_t bound = most_live(s);
   Schedule best;
+  std::vector<SlotId> best_order;
+  const auto attempt = [&](const std::vector<SlotId>& order) {
+    place_in_order(s, life, order);
+    if (!best.slots.empty() && s.arena_bytes >= best.arena_bytes) return;
+    best = s;
+    best_order = order;
+  };
   for (std::vector<SlotId> order : orders)
     for (int i = 0; i < kTries && (best.slots.empty() || best.arena_bytes > bound); ++i) {
-      place_in_order(s, life, order);
-      if (best.slots.empty() || s.arena_bytes < best.arena_bytes) best = s;
+      attempt(order);
       std::stable_partition(order.begin(), order.end(), [&](SlotId slot) {
         return aligned(s.slots[std::size_t(slot)].offset + bytes(slot)) == s.arena_bytes;
       });
     }
+  Shuffle shuffle;
+  for (int i = 0; i < kShuffles && best_order.size() <= kFewSlots; ++i) {
+    if (double(best.arena_bytes) <= kGap * double(bound)) break;
+    attempt(shuffle.next(best, best_order));
+  }
   return best;
 }
 

@@ -18,7 +18,9 @@ void check_block(Problems& problems, int k, const BlockFacts& b) {
   check("input_bytes", b.input_bytes);
   check("saved_bytes", b.saved_bytes);
   check("weight_bytes", b.weight_bytes);
+  check("gathered_bytes", b.gathered_bytes);
   check("grad_bytes", b.grad_bytes);
+  check("whole_grad_bytes", b.whole_grad_bytes);
   check("optimizer_bytes", b.optimizer_bytes);
   if (k > 0 && b.input_bytes == 0) problems.add(cat("block b", k, ": input_bytes is 0"));
 }
@@ -27,6 +29,8 @@ void check(const StepFacts& facts, const Policy& policy) {
   Problems problems;
   const std::int64_t blocks = std::int64_t(facts.blocks.size());
   if (blocks < 2) problems.add(cat("a model has an embedding and a head, here are ", blocks, " blocks"));
+  if (facts.ranks < 1) problems.add(cat("ranks must be at least 1, is ", facts.ranks));
+  if (policy.zero.prefetch < 0) problems.add(cat("prefetch must be at least 0, is ", policy.zero.prefetch));
   if (facts.micros < 1) problems.add(cat("micro-batches of a step must be at least 1, is ", facts.micros));
   if (facts.micros >= 1 && blocks > kMostWork / facts.micros)
     problems.add(cat(blocks, " blocks x ", facts.micros, " micro-batches is more than ", kMostWork));
@@ -42,12 +46,27 @@ void check(const StepFacts& facts, const Policy& policy) {
   problems.throw_if_any(Blame::usage, "this step cannot be planned:");
 }
 
+Schedule with_weights(Schedule s, const StepFacts& facts, const Zero& zero) {
+  return facts.ranks > 1 && zero.gather_weights ? with_gathers(std::move(s), facts, zero)
+                                                : with_resident_weights(std::move(s), facts);
+}
+
+Schedule with_gradients(Schedule s, const StepFacts& facts, const Policy& policy) {
+  if (facts.ranks > 1 && policy.zero.reduce == ReduceEvery::micro)
+    return with_whole_gradients(std::move(s), facts, OpKind::reduce);
+  s = policy.grads_apart ? with_whole_gradients(std::move(s), facts, OpKind::accumulate)
+                         : with_owned_gradients(std::move(s), facts);
+  return facts.ranks > 1 ? with_final_reductions(std::move(s), facts) : s;
+}
+
 Schedule placed_train(const StepFacts& facts, const Policy& policy) {
   Schedule s = train_order(facts);
   s = with_recompute(std::move(s), facts, policy);
-  s = with_resident_weights(std::move(s), facts);
-  s = with_owned_gradients(std::move(s), facts);
+  s = with_weights(std::move(s), facts, policy.zero);
+  s = with_gradients(std::move(s), facts, policy);
   s = with_update(std::move(s), facts);
+  if (facts.ranks > 1 && facts.sliced_update && !policy.zero.gather_weights)
+    s = with_gathered_updates(std::move(s), facts);
   return place(std::move(s));
 }
 
@@ -56,12 +75,17 @@ bool fits(const Schedule& s, const StepFacts& facts) {
 }
 
 // The policy with the least recomputation that fits, as advice; or how much is missing even with the best.
-std::string advice(const StepFacts& facts) {
-  std::vector<Policy> policies = {{Recompute::none, 1}};
-  for (int k = std::min(4, facts.transformer_blocks()); k >= 2; --k)
-    policies.push_back({Recompute::every, k});
-  policies.push_back({Recompute::full, 1});
-  policies.push_back({Recompute::sqrt, 1});
+std::string advice(const StepFacts& facts, const Policy& from) {
+  std::vector<Policy> policies;
+  const auto offer = [&](Recompute recompute, int every) {
+    policies.push_back(from);
+    policies.back().recompute = recompute;
+    policies.back().every = every;
+  };
+  offer(Recompute::none, 1);
+  for (int k = std::min(4, facts.transformer_blocks()); k >= 2; --k) offer(Recompute::every, k);
+  offer(Recompute::full, 1);
+  offer(Recompute::sqrt, 1);
   std::int64_t least = -1;
   for (const Policy& policy : policies) {
     const Schedule s = placed_train(facts, policy);
@@ -72,14 +96,14 @@ std::string advice(const StepFacts& facts) {
   return cat("no recompute policy fits, the least is ", human_bytes(least), "; shorten the micro-batch");
 }
 
-void require_fit(const Schedule& s, const StepFacts& facts, const std::string& what, bool advise) {
+void require_fit(const Schedule& s, const StepFacts& facts, const std::string& what, const Policy* advise) {
   if (fits(s, facts)) return;
   const std::int64_t permanent = permanent_bytes(s, facts);
   throw Error(Blame::machine,
               cat(what, " needs ", human_bytes(s.arena_bytes + permanent), " (", human_bytes(s.arena_bytes),
                   " of activations and gradients in flight, ", human_bytes(permanent),
                   " permanent), the limit is ", human_bytes(facts.memory_bytes)),
-              advise ? advice(facts) : "shorten the micro-batch of the evaluation");
+              advise != nullptr ? advice(facts, *advise) : "shorten the micro-batch of the evaluation");
 }
 
 // Our own mistake must stop before it becomes a wrong number.
@@ -98,14 +122,14 @@ Schedule verified(Schedule s, const StepFacts& facts) {
 Schedule plan_train(const StepFacts& facts, const Policy& policy) {
   check(facts, policy);
   Schedule s = placed_train(facts, policy);
-  require_fit(s, facts, cat("a training step with recompute: ", name(policy)), true);
+  require_fit(s, facts, cat("a training step with recompute: ", name(policy)), &policy);
   return verified(with_waits(std::move(s)), facts);
 }
 
-Schedule plan_eval(const StepFacts& facts) {
-  check(facts, {});
-  Schedule s = place(with_resident_weights(eval_order(facts), facts));
-  require_fit(s, facts, "an evaluation step", false);
+Schedule plan_eval(const StepFacts& facts, const Zero& zero) {
+  check(facts, {.zero = zero});
+  Schedule s = place(with_weights(eval_order(facts), facts, zero));
+  require_fit(s, facts, "an evaluation step", nullptr);
   return verified(with_waits(std::move(s)), facts);
 }
 

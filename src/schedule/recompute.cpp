@@ -89,7 +89,10 @@ class SegmentEdit {
 }  // namespace
 
 Schedule with_recompute(Schedule s, const StepFacts& facts, const Policy& policy) {
-  const std::vector<Segment> segments = segments_of(policy, facts.transformer_blocks());
+  std::vector<Segment> segments = segments_of(policy, facts.transformer_blocks());
+  const int lowest = facts.lowest_trained();  // blocks below have no backward
+  std::erase_if(segments, [&](const Segment& segment) { return segment.last < lowest; });
+  for (Segment& segment : segments) segment.first = std::max(segment.first, lowest);
   if (segments.empty()) return s;
 
   std::vector<std::map<int, int>> forwards(std::size_t(facts.micros)), backwards(std::size_t(facts.micros));

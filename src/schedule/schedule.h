@@ -23,7 +23,8 @@ struct Schedule {
   friend bool operator==(const Schedule&, const Schedule&) = default;
 };
 
-// One optimizer step on one rank: micros x (forward b0..bL, head, backward bL..b0), norm, update b0..b(L+1).
+// One optimizer step as every rank plays it: micros x (forward b0..bL, head, backward bL..b0), norms, update
+// b0..b(L+1), and between them what moves between ranks.
 // Gradients add up in R.k over the micro-batches; R.k must be zero before the very first step.
 // The result is placed, waits are derived, and it has passed verify().
 // Throws Error(usage) for nonsense in facts or policy, Error(machine) when it needs more than memory_bytes
@@ -31,7 +32,7 @@ struct Schedule {
 Schedule plan_train(const StepFacts& facts, const Policy& policy);
 
 // Loss of `micros` micro-batches without backward: no D, no R; S is scratch of its forward.
-Schedule plan_eval(const StepFacts& facts);
+Schedule plan_eval(const StepFacts& facts, const Zero& zero = {});
 
 // Bytes of all permanent slots, workspace and other_permanent included. Arena + this must fit the device.
 std::int64_t permanent_bytes(const Schedule& schedule, const StepFacts& facts);

@@ -13,14 +13,13 @@
 namespace zt::schedule {
 namespace {
 
-constexpr std::array<OpKind, 8> kOpKinds = {OpKind::gather, OpKind::forward,  OpKind::recompute,
-                                            OpKind::head,   OpKind::backward, OpKind::reduce,
-                                            OpKind::norm,   OpKind::update};
+constexpr std::array<OpKind, 9> kOpKinds = {OpKind::gather, OpKind::forward,  OpKind::recompute,
+                                            OpKind::head,   OpKind::backward, OpKind::accumulate,
+                                            OpKind::reduce, OpKind::norm,     OpKind::update};
 constexpr std::array<Lane, kLanes> kLaneList = {Lane::compute, Lane::comm, Lane::copy};
 constexpr std::array<SlotKind, 12> kSlotKinds = {
     SlotKind::X, SlotKind::S, SlotKind::D,    SlotKind::W,    SlotKind::G,     SlotKind::P,
     SlotKind::R, SlotKind::O, SlotKind::loss, SlotKind::norm, SlotKind::batch, SlotKind::workspace};
-constexpr int kShortestRange = 4;  // R.0 R.1 R.2 R.3 is printed as R.0..3
 
 using Row = std::vector<std::string>;
 const Row kOpHeader = {"#", "lane", "op", "reads", "changes", "born", "freed", "waits"};
@@ -46,27 +45,9 @@ std::string table(const std::vector<Row>& rows, bool number_first) {
   return out;
 }
 
-bool follows(const Slot& a, const Slot& b) {
-  return a.kind == b.kind && a.block >= 0 && b.block == a.block + 1 && a.micro == b.micro &&
-         a.generation == b.generation;
-}
-
-// "X.1 W.1", with runs of neighbouring blocks as ranges.
 std::string names(const Schedule& s, const std::vector<SlotId>& list) {
-  const auto at = [&](std::size_t i) -> const Slot& { return s.slots[std::size_t(list[i])]; };
   std::vector<std::string> parts;
-  for (std::size_t i = 0; i < list.size();) {
-    std::size_t end = i + 1;
-    while (end < list.size() && follows(at(end - 1), at(end))) ++end;
-    if (end - i < kShortestRange) end = i + 1;
-    std::string part = name(at(i));
-    if (end - i >= kShortestRange) {
-      const std::string first = cat(name(at(i).kind), ".", at(i).block);
-      part = cat(first, "..", at(end - 1).block, part.substr(first.size()));
-    }
-    parts.push_back(part);
-    i = end;
-  }
+  for (SlotId id : list) parts.push_back(name(s.slots[std::size_t(id)]));
   return join(parts, " ");
 }
 
@@ -77,11 +58,6 @@ std::string numbers(const std::vector<int>& list) {
 }
 
 // ---- Parsing
-
-struct SlotRange {
-  Slot slot;  // of the first block
-  int last = -1;
-};
 
 // Takes a number off the front of `text`; nothing when there is none or it is too large for an index.
 std::optional<int> take_number(std::string_view& text) {
@@ -99,31 +75,22 @@ bool take(std::string_view& text, std::string_view prefix) {
   return true;
 }
 
-// KIND[.BLOCK[..LAST]][@MICRO]['...]
-std::optional<SlotRange> parse_range(std::string_view text) {
+// KIND[.BLOCK][@MICRO]['...]
+std::optional<Slot> parse_slot_name(std::string_view text) {
   const std::string_view word = text.substr(0, text.find_first_of(".@'"));
   const auto kind =
       std::find_if(kSlotKinds.begin(), kSlotKinds.end(), [&](SlotKind k) { return name(k) == word; });
   if (kind == kSlotKinds.end()) return std::nullopt;
   text.remove_prefix(word.size());
-  SlotRange range{.slot = {.kind = *kind}};
-  if (take(text, ".")) {
-    const auto first = take_number(text);
-    if (!first) return std::nullopt;
-    range.slot.block = range.last = *first;
-    if (take(text, "..")) {
-      const auto last = take_number(text);
-      if (!last || *last < *first) return std::nullopt;
-      range.last = *last;
-    }
+  Slot slot{.kind = *kind};
+  for (const auto& [mark, member] : {std::pair{".", &slot.block}, std::pair{"@", &slot.micro}}) {
+    if (!take(text, mark)) continue;
+    const auto number = take_number(text);
+    if (!number) return std::nullopt;
+    *member = *number;
   }
-  if (take(text, "@")) {
-    const auto micro = take_number(text);
-    if (!micro) return std::nullopt;
-    range.slot.micro = *micro;
-  }
-  while (take(text, "'")) ++range.slot.generation;
-  return text.empty() ? std::optional(range) : std::nullopt;
+  while (take(text, "'")) ++slot.generation;
+  return text.empty() ? std::optional(slot) : std::nullopt;
 }
 
 std::vector<std::string_view> words_of(std::string_view text) {
@@ -214,9 +181,9 @@ class Parser {
 
   void parse_slot(std::size_t line, const Columns& columns) {
     const std::string_view word = columns.cell(lines_[line], 0);
-    const auto range = parse_range(word);
-    if (!range || range->last != range->slot.block) return fault(line, cat("'", word, "' is not a slot"));
-    Slot slot = range->slot;
+    const auto parsed = parse_slot_name(word);
+    if (!parsed) return fault(line, cat("'", word, "' is not a slot"));
+    Slot slot = *parsed;
     if (!parse_int(columns.cell(lines_[line], 1), &slot.bytes)) return fault(line, "bytes must be a number");
     const std::string_view offset = columns.cell(lines_[line], 2);
     if (permanent(slot) ? offset != "permanent" : !parse_int(offset, &slot.offset))
@@ -275,19 +242,14 @@ class Parser {
   std::vector<SlotId> slots(std::size_t line, std::string_view cell) {
     std::vector<SlotId> list;
     for (std::string_view word : words_of(cell)) {
-      const auto range = parse_range(word);
-      if (!range) {
+      const auto slot = parse_slot_name(word);
+      const auto found = slot ? ids_.find(identity(*slot)) : ids_.end();
+      if (!slot)
         fault(line, cat("'", word, "' is not a slot"));
-        continue;
-      }
-      for (Slot slot = range->slot; slot.block <= range->last; ++slot.block) {
-        const auto found = ids_.find(identity(slot));
-        if (found == ids_.end()) {
-          fault(line, cat("slot '", name(slot), "' is not in the table of slots"));
-          break;
-        }
+      else if (found == ids_.end())
+        fault(line, cat("slot '", name(*slot), "' is not in the table of slots"));
+      else
         list.push_back(found->second);
-      }
     }
     return list;
   }

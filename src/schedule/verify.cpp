@@ -57,7 +57,7 @@ bool well_formed(Context& c) {
         fault(i, cat("waits for ", wait, ", which is not an earlier op of this step or the one before"));
     if (int(op.lane) >= kLanes) fault(i, cat("is on lane ", int(op.lane), ", which does not exist"));
     const int last = c.facts.head_block();
-    if (op.kind == OpKind::norm ? op.block != -1 : op.block < 0 || op.block > last)
+    if (op.block < (op.kind == OpKind::norm ? -1 : 0) || op.block > last)
       fault(i, cat("block must be 0 to ", last));
     if (op.micro >= c.facts.micros || op.micro < -1)
       fault(i, cat("there are ", c.facts.micros, " micro-batches"));
@@ -261,9 +261,9 @@ std::int64_t bytes_by_facts(const Slot& slot, const StepFacts& f) {
   switch (slot.kind) {
     case X: return of_block(&BlockFacts::input_bytes);
     case S: return of_block(&BlockFacts::saved_bytes);
-    case W:
+    case W: return of_block(&BlockFacts::gathered_bytes);
     case P: return of_block(&BlockFacts::weight_bytes);
-    case G:
+    case G: return of_block(&BlockFacts::whole_grad_bytes);
     case R: return of_block(&BlockFacts::grad_bytes);
     case O: return of_block(&BlockFacts::optimizer_bytes);
     case D: {
@@ -320,14 +320,21 @@ class Wants {
   SlotId births(SlotKind kind, int block = -1) { return one(op_.births, "bear", kind, block); }
   void frees(SlotKind kind, int block = -1) { one(op_.frees, "free", kind, block); }
 
-  // Weights are owned or gathered.
+  // Weights are whole here or gathered; a slice of them is no use.
   void reads_weights(int block) {
-    for (SlotId slot : op_.reads)
-      if (is(slot, SlotKind::P, block) || is(slot, SlotKind::W, block)) return;
+    const BlockFacts& facts = c_.facts.blocks[std::size_t(block)];
+    for (SlotId slot : op_.reads) {
+      if (is(slot, SlotKind::W, block)) return;
+      if (!is(slot, SlotKind::P, block)) continue;
+      if (facts.weight_bytes < facts.gathered_bytes)
+        c_.fault(i_, cat("reads ", c_.slot_name(slot), ", which is only a slice of the weights"));
+      return;
+    }
     c_.fault(i_, cat("must read the weights P.", block, " or W.", block));
   }
   // Gradients are added to the owned R, or to a whole G that a reduction takes later.
   void adds_gradient(int block) {
+    if (!c_.facts.blocks[std::size_t(block)].trainable) return;
     for (SlotId slot : op_.writes)
       if (is(slot, SlotKind::R, block) || is(slot, SlotKind::G, block)) return;
     for (SlotId slot : op_.births)
@@ -350,6 +357,12 @@ class Wants {
   int i_;
   const Op& op_;
 };
+
+// Whether a gather or reduction works within one slot of this kind instead of between two.
+bool in_place(const Context& c, const Op& op, SlotKind kind) {
+  return op.reads.empty() && op.births.empty() && op.writes.size() == 1 &&
+         c.slot(op.writes.front()).kind == kind;
+}
 
 void check_slots_of(Context& c, int i) {
   using enum SlotKind;
@@ -389,20 +402,25 @@ void check_slots_of(Context& c, int i) {
       if (k >= head) return c.fault(i, "the head has no backward op");
       k == 0 ? op_must.reads(batch) : op_must.reads(X, k);
       if (saves) op_must.reads(S, k);
-      op_must.reads_weights(k);
+      if (k > 0) op_must.reads_weights(k);
       op_must.writes(D);
       op_must.adds_gradient(k);
       return;
     case OpKind::gather:
+      if (in_place(c, op, P)) return;
       op_must.reads(P, k);
       op_must.births(W, k);
       return;
-    case OpKind::reduce:
+    case OpKind::accumulate:
       op_must.reads(G, k);
       op_must.writes(R, k);
       return;
+    case OpKind::reduce:
+      op_must.writes(R, k);
+      if (!in_place(c, op, R)) op_must.reads(G, k);
+      return;
     case OpKind::norm:
-      for (int block = 0; block <= head; ++block) op_must.reads(R, block);
+      if (k >= 0) op_must.reads(R, k);
       op_must.writes(norm);
       return;
     case OpKind::update:
@@ -418,6 +436,7 @@ void check_makers(Context& c, int i) {
   const auto arises = [&](const Slot& gradient) {
     const bool mine = gradient.micro == op.micro || gradient.micro == -1;
     const bool tied = c.facts.tied && op.kind == OpKind::head && gradient.block == 0;
+    if (!c.facts.blocks[std::size_t(std::max(0, gradient.block))].trainable) return false;
     return mine && (op.kind == OpKind::head || op.kind == OpKind::backward) &&
            (gradient.block == op.block || tied);
   };
@@ -441,8 +460,9 @@ void check_makers(Context& c, int i) {
       case G: return arises(slot);
       case R:
         return arises(slot) ||
-               ((op.kind == OpKind::reduce || op.kind == OpKind::update) && slot.block == op.block);
-      case P:
+               ((op.kind == OpKind::accumulate || op.kind == OpKind::reduce || op.kind == OpKind::update) &&
+                slot.block == op.block);
+      case P: return (op.kind == OpKind::update || op.kind == OpKind::gather) && slot.block == op.block;
       case O: return op.kind == OpKind::update && slot.block == op.block;
       case loss: return op.kind == OpKind::head;
       case norm: return op.kind == OpKind::norm;
@@ -501,7 +521,7 @@ class Census {
     in_order(last, now);
     last = now;
     if (c_.s.kind == StepKind::eval) return;
-    for (int k = head - 1; k >= 0; --k) {
+    for (int k = head - 1; k >= c_.facts.lowest_trained(); --k) {
       const int back = one(OpKind::backward, k, m);
       in_order(last, back);
       last = back;
@@ -510,11 +530,39 @@ class Census {
 
   void check_update() {
     const int norm = one(OpKind::norm, -1, -1);
-    for (int k = 0; k <= c_.facts.head_block(); ++k) in_order(norm, one(OpKind::update, k, -1));
-    for (int i = 0; i < c_.n; ++i) {
-      const OpKind kind = c_.op(i).kind;
-      if (kind == OpKind::head || kind == OpKind::backward || kind == OpKind::reduce) in_order(i, norm);
+    for (int k = 0; k <= c_.facts.head_block(); ++k) {
+      if (!c_.facts.blocks[std::size_t(k)].trainable) {
+        none_for_frozen(k);
+        continue;
+      }
+      const int part = one(OpKind::norm, k, -1), update = one(OpKind::update, k, -1);
+      in_order(part, norm);
+      in_order(norm, update);
+      for (int i = 0; i < c_.n; ++i)
+        if (adds_to(i, k)) in_order(i, part);
+      if (c_.facts.ranks > 1 && c_.facts.sliced_update && whole_weights(k))
+        in_order(update, one(OpKind::gather, k, -1));
     }
+  }
+
+  bool whole_weights(int k) const {
+    const BlockFacts& block = c_.facts.blocks[std::size_t(k)];
+    return block.weight_bytes == block.gathered_bytes;
+  }
+
+  // Whether op `i` changes R.k before its update.
+  bool adds_to(int i, int k) const {
+    if (c_.op(i).kind == OpKind::update) return false;
+    for (SlotId slot : c_.op(i).writes)
+      if (c_.slot(slot).kind == SlotKind::R && c_.slot(slot).block == k) return true;
+    return false;
+  }
+
+  void none_for_frozen(int k) {
+    for (const OpKind kind : {OpKind::norm, OpKind::update, OpKind::reduce, OpKind::accumulate})
+      for (const auto& [id, ops] : at_)
+        if (std::get<0>(id) == kind && std::get<1>(id) == k)
+          c_.fault(ops.front(), "the block is not trained");
   }
 
   void check_nothing_of_training() {
@@ -529,16 +577,18 @@ class Census {
   std::map<std::tuple<OpKind, int, int>, std::vector<int>> at_;
 };
 
-// Every whole gradient is taken by exactly one reduction, after its last change.
-void check_reductions(Context& c, const std::vector<History>& all) {
+// Every whole gradient is taken by exactly one reduction (or accumulation), after its last change.
+void check_takers(Context& c, const std::vector<History>& all) {
   for (SlotId slot = 0; slot < int(all.size()); ++slot) {
     if (c.slot(slot).kind != SlotKind::G) continue;
     int reductions = 0, last_change = -1, reduction = -1;
     for (const Access& a : all[std::size_t(slot)].accesses) {
-      if (c.op(a.op).kind == OpKind::reduce && !a.changes) {
+      const OpKind kind = c.op(a.op).kind;
+      const bool takes = kind == OpKind::reduce || kind == OpKind::accumulate;
+      if (takes && !a.changes) {
         ++reductions;
         reduction = a.op;
-      } else if (c.op(a.op).kind != OpKind::reduce && a.changes) {
+      } else if (!takes && a.changes) {
         last_change = std::max(last_change, a.op);
       }
     }
@@ -547,6 +597,55 @@ void check_reductions(Context& c, const std::vector<History>& all) {
               cat(c.slot_name(slot), " enters ", reductions, " reductions, should one"));
     else if (reduction < last_change)
       c.fault(reduction, cat("reduces ", c.slot_name(slot), " before #", last_change, " adds to it"));
+  }
+}
+
+// With several ranks every contribution to R.k passes through exactly one sum over ranks: on its way from G, or
+// in place after the last one. With one rank there is none to sum with.
+void check_sums(Context& c) {
+  struct Sums {
+    int last_local = -1;  // op that adds this rank's own gradient
+    std::vector<int> in_place;
+    bool from_whole = false;
+  };
+  std::map<int, Sums> by_block;
+  for (int i = 0; i < c.n; ++i) {
+    const Op& op = c.op(i);
+    if (op.kind == OpKind::reduce && c.facts.ranks == 1)
+      c.fault(i, "there is one rank, with nobody to sum with");
+    if (op.kind == OpKind::update) continue;
+    for (SlotId slot : op.writes) {
+      if (c.slot(slot).kind != SlotKind::R) continue;
+      Sums& sums = by_block[c.slot(slot).block];
+      if (op.kind != OpKind::reduce)
+        sums.last_local = i;
+      else if (in_place(c, op, SlotKind::R))
+        sums.in_place.push_back(i);
+      else
+        sums.from_whole = true;
+    }
+  }
+  if (c.facts.ranks == 1) return;
+  for (const auto& [block, sums] : by_block) {
+    const std::size_t wanted = sums.last_local >= 0 ? 1 : 0;
+    if (sums.in_place.size() != wanted || (sums.from_whole && wanted == 1))
+      c.fault(sums.last_local, cat("R.", block, " is summed over ranks in place ", sums.in_place.size(),
+                                   " times, should be ", wanted, sums.from_whole ? ", and from G too" : ""));
+    else if (wanted == 1 && sums.in_place.front() < sums.last_local)
+      c.fault(sums.in_place.front(), cat("sums R.", block, " before #", sums.last_local, " adds to it"));
+  }
+}
+
+// Gathering in place is for whole weights whose slices were updated, and takes place once.
+void check_gathers(Context& c) {
+  for (int i = 0; i < c.n; ++i) {
+    const Op& op = c.op(i);
+    if (op.kind != OpKind::gather) continue;
+    if (c.facts.ranks == 1) c.fault(i, "there is one rank, with nobody to gather from");
+    if (!in_place(c, op, SlotKind::P)) continue;
+    const BlockFacts& block = c.facts.blocks[std::size_t(op.block)];
+    if (c.s.kind != StepKind::train || !c.facts.sliced_update || block.weight_bytes != block.gathered_bytes)
+      c.fault(i, cat("gathers ", c.slot_name(op.writes.front()), " in place without need"));
   }
 }
 
@@ -571,7 +670,9 @@ std::vector<Violation> verify(const Schedule& schedule, const StepFacts& facts) 
     check_makers(c, i);
   }
   Census(c).check();
-  check_reductions(c, all);
+  check_takers(c, all);
+  check_sums(c);
+  check_gathers(c);
   return report;
 }
 

@@ -8,24 +8,17 @@
 #include "base/align.h"
 #include "base/error.h"
 #include "base/random.h"
+#include "base/text.h"
 #include "schedule/op.h"
+#include "shard/rounding.h"
 
 namespace zt::shard {
 
 static std::int64_t aligned(std::int64_t bytes) { return round_up(bytes, schedule::kAlignment); }
 
-std::vector<UpdateRange> update_ranges(const spec::BlockSpec& block) {
-  std::vector<UpdateRange> ranges;
-  for (const spec::TensorSpec& tensor : block.tensors) {
-    if (ranges.empty() || ranges.back().decay != tensor.decay)
-      ranges.push_back({tensor.offset, 0, tensor.decay});
-    ranges.back().count += tensor.elements();
-  }
-  return ranges;
-}
-
-ParamStore::ParamStore(const spec::ModelSpec& model, Dtype dtype, bool training)
-    : dtype_(dtype), training_(training) {
+ParamStore::ParamStore(const spec::ModelSpec& model, Dtype dtype, bool training, const Share& share)
+    : dtype_(dtype), training_(training), share_(share) {
+  const plan::Partition& split = share.partition;
   std::int64_t end = 0;
   const auto claim = [&end](std::int64_t bytes) {
     const std::int64_t offset = end;
@@ -33,44 +26,104 @@ ParamStore::ParamStore(const spec::ModelSpec& model, Dtype dtype, bool training)
     return offset;
   };
   for (const spec::BlockSpec& block : model.blocks) {
-    Place p;
-    p.elements = block.elements;
-    p.weights = claim(block.elements * size_of(dtype));
+    Place p{plan::BlockLayout(block, split), {}};
+    const plan::BlockLayout& layout = p.layout;
+    p.parts = layout.parts(split.update_whole ? plan::Range{0, block.elements} : layout.owned(share.rank));
+    p.weights = claim((split.weights_whole ? layout.padded() : layout.slice()) * size_of(dtype));
     p.master = p.weights;
-    if (training) {
-      p.grads = claim(block.elements * 4);
-      if (dtype != Dtype::f32) p.master = claim(block.elements * 4);
-      p.first_moment = claim(block.elements * 4);
-      p.second_moment = claim(block.elements * 4);
+    if (training && block.trainable()) {
+      // Every rank claims what the fullest one needs, so that one plan is true for all.
+      const std::int64_t state =
+          split.update_whole ? layout.trained({0, block.elements}) : layout.most_trained();
+      p.grad_elements = split.grads_whole ? layout.padded() : state;
+      p.grads = claim(p.grad_elements * size_of(share.grad_dtype));
+      if (dtype != Dtype::f32) p.master = claim(state * 4);
+      p.first_moment = claim(state * 4);
+      p.second_moment = claim(state * 4);
     }
-    places_.push_back(p);
+    places_.push_back(std::move(p));
   }
   memory_ = device::Arena(end, training ? "weights, gradients and optimizer state" : "weights");
 }
 
+plan::Range ParamStore::held(int block) const {
+  return share_.partition.weights_whole ? plan::Range{0, elements(block)} : owned(block);
+}
+
+void* ParamStore::owned_weights(int block) const {
+  const std::int64_t first = share_.partition.weights_whole ? share_.rank * layout(block).slice() : 0;
+  return static_cast<char*>(weights(block)) + first * size_of(dtype_);
+}
+
+float* ParamStore::grads(int block) const {
+  if (share_.grad_dtype != Dtype::f32) throw Error(Blame::bug, "gradients are kept in bfloat16");
+  return static_cast<float*>(gradient(block));
+}
+
+void* ParamStore::gradient(int block, const plan::Part& part) const {
+  const std::int64_t first = share_.partition.grads_whole ? part.first : part.state;
+  return static_cast<char*>(gradient(block)) + first * size_of(share_.grad_dtype);
+}
+
+void* ParamStore::weights(int block, const plan::Part& part) const {
+  const std::int64_t first =
+      share_.partition.weights_whole ? part.first : part.first - share_.rank * layout(block).slice();
+  return static_cast<char*>(weights(block)) + first * size_of(dtype_);
+}
+
+float* ParamStore::master(int block, const plan::Part& part) const {
+  return own_master() ? master(block) + part.state : static_cast<float*>(weights(block, part));
+}
+
+std::vector<plan::Range> ParamStore::owned_gradient(int block) const {
+  std::vector<plan::Range> ranges;
+  for (const plan::Part& part : layout(block).parts(owned(block))) {
+    const std::int64_t first = share_.partition.grads_whole ? part.first : part.state;
+    if (!ranges.empty() && ranges.back().end() == first)
+      ranges.back().count += part.count;
+    else
+      ranges.push_back({first, part.count});
+  }
+  return ranges;
+}
+
 void ParamStore::clear_grads() {
-  for (int b = 0; b < static_cast<int>(places_.size()); ++b) std::fill_n(grads(b), elements(b), 0.f);
+  for (int b = 0; b < static_cast<int>(places_.size()); ++b)
+    std::memset(gradient(b), 0, static_cast<std::size_t>(gradient_elements(b) * size_of(grad_dtype())));
 }
 
 void ParamStore::set(int block, std::int64_t first, const float* values, std::int64_t count) {
-  if (training_ || dtype_ == Dtype::f32) std::copy_n(values, count, master(block) + first);
-  if (dtype_ != Dtype::bf16) return;
-  bf16* const w = static_cast<bf16*>(weights(block)) + first;
-  for (std::int64_t i = 0; i < count; ++i) w[i] = bf16(values[i]);
+  const plan::Range given{first, count}, here = overlap(given, held(block));
+  if (here.count > 0) {
+    const plan::Part as_part{here.first, here.count};
+    round_to(dtype_, values + (here.first - first), weights(block, as_part), here.count);
+  }
+  if (!own_master()) return;
+  for (const plan::Part& part : parts(block)) {
+    const plan::Range cut = overlap(given, {part.first, part.count});
+    std::copy_n(values + (cut.first - first), cut.count,
+                master(block) + part.state + (cut.first - part.first));
+  }
 }
 
 void ParamStore::get(int block, std::int64_t first, float* values, std::int64_t count) const {
-  if (training_ || dtype_ == Dtype::f32) {
-    std::copy_n(master(block) + first, count, values);
-    return;
+  const plan::Range asked{first, count};
+  if (overlap(asked, held(block)).count != count)
+    throw Error(Blame::bug, cat("rank ", share_.rank, " was asked for elements ", first, " to ",
+                                first + count, " of block ", block, ", which it does not hold"));
+  widen(dtype_, weights(block, plan::Part{first, count}), values, count);
+  if (!own_master()) return;
+  for (const plan::Part& part : parts(block)) {
+    const plan::Range cut = overlap(asked, {part.first, part.count});
+    std::copy_n(master(block) + part.state + (cut.first - part.first), cut.count,
+                values + (cut.first - first));
   }
-  const bf16* const w = static_cast<const bf16*>(weights(block)) + first;
-  for (std::int64_t i = 0; i < count; ++i) values[i] = float(w[i]);
 }
 
 // Numbers are drawn in pieces of this many elements, so that the scratch stays small.
 static constexpr std::int64_t kPiece = 1 << 14;
 
+// Values number first, first + 1, ... of a tensor; `first` is a multiple of four.
 static void fill_normal(std::span<float> values, const RandomStream& stream, std::int64_t first,
                         float deviation) {
   for (std::size_t i = 0; i < values.size(); i += 4) {
@@ -81,25 +134,30 @@ static void fill_normal(std::span<float> values, const RandomStream& stream, std
   }
 }
 
+static void fill(std::span<float> values, const spec::ModelSpec& model, spec::Init init,
+                 const RandomStream& stream, std::int64_t first) {
+  const float residual = 1.f / std::sqrt(2.f * static_cast<float>(model.layers));
+  switch (init) {
+    case spec::Init::normal: fill_normal(values, stream, first, model.init_std); break;
+    case spec::Init::normal_residual: fill_normal(values, stream, first, model.init_std * residual); break;
+    case spec::Init::zeros: std::ranges::fill(values, 0.f); break;
+    case spec::Init::ones: std::ranges::fill(values, 1.f); break;
+  }
+}
+
 void initialise(ParamStore& store, const spec::ModelSpec& model, std::uint64_t seed) {
   std::vector<float> piece(kPiece);
-  const float residual = 1.f / std::sqrt(2.f * static_cast<float>(model.layers));
   for (int b = 0; b < static_cast<int>(model.blocks.size()); ++b) {
     std::uint32_t number = 0;
     for (const spec::TensorSpec& tensor : model.blocks[static_cast<std::size_t>(b)].tensors) {
       const RandomStream stream{seed, Purpose::init, static_cast<std::uint32_t>(b), number++};
-      for (std::int64_t done = 0; done < tensor.elements(); done += kPiece) {
-        const auto count = static_cast<std::size_t>(std::min(kPiece, tensor.elements() - done));
-        const std::span<float> values(piece.data(), count);
-        switch (tensor.init) {
-          case spec::Init::normal: fill_normal(values, stream, done, model.init_std); break;
-          case spec::Init::normal_residual:
-            fill_normal(values, stream, done, model.init_std * residual);
-            break;
-          case spec::Init::zeros: std::ranges::fill(values, 0.f); break;
-          case spec::Init::ones: std::ranges::fill(values, 1.f); break;
-        }
-        store.set(b, tensor.offset + done, values.data(), static_cast<std::int64_t>(count));
+      const plan::Range mine = overlap(store.owned(b), {tensor.offset, tensor.elements()});
+      const std::int64_t end = mine.end() - tensor.offset;
+      for (std::int64_t done = (mine.first - tensor.offset) / 4 * 4; done < end && mine.count > 0;
+           done += kPiece) {
+        const std::int64_t count = std::min(kPiece, end - done);
+        fill({piece.data(), static_cast<std::size_t>(count)}, model, tensor.init, stream, done);
+        store.set(b, tensor.offset + done, piece.data(), count);
       }
     }
   }

@@ -1,5 +1,7 @@
 #include "spec/model.h"
 
+#include <algorithm>
+
 #include "base/error.h"
 #include "base/text.h"
 
@@ -28,6 +30,10 @@ std::int64_t TensorSpec::elements() const {
   std::int64_t n = 1;
   for (const std::int64_t extent : shape) n *= extent;
   return n;
+}
+
+bool BlockSpec::trainable() const {
+  return std::any_of(tensors.begin(), tensors.end(), [](const TensorSpec& t) { return t.trainable; });
 }
 
 const TensorSpec* BlockSpec::find(std::string_view role) const {

@@ -28,6 +28,7 @@ struct TensorSpec {
   std::int64_t offset = 0;  // elements from the start of the block
   bool decay = false;       // weight decay: matrices (embeddings too) yes, norms and biases no
   Init init = Init::normal;
+  bool trainable = true;  // false: its values never change; see spec/freeze.h
   std::int64_t elements() const;
   bool operator==(const TensorSpec&) const = default;
 };
@@ -54,6 +55,7 @@ struct BlockSpec {
   BlockKind kind = BlockKind::transformer;
   std::vector<TensorSpec> tensors;
   std::int64_t elements = 0;                            // sum over tensors
+  bool trainable() const;                               // whether any tensor is
   const TensorSpec* find(std::string_view role) const;  // nullptr when the block has none
   const TensorSpec& at(std::string_view role) const;    // throws a bug otherwise
   bool operator==(const BlockSpec&) const = default;

@@ -17,8 +17,8 @@ struct Change {
   std::string words;
 };
 
-std::int64_t bytes_of(const recipe::Recipe& r, const spec::ModelSpec& model, bool training) {
-  plan::StepShape shape = step_shape(r, training);
+std::int64_t bytes_of(const recipe::Recipe& r, const spec::ModelSpec& model, bool training, int ranks) {
+  plan::StepShape shape = step_shape(r, training, ranks);
   // Only the copies of the batch grow with the number of micro-batches, so two tell about all.
   const std::int64_t left_out = std::max<std::int64_t>(0, shape.micros - 2);
   shape.micros -= left_out;
@@ -26,14 +26,16 @@ std::int64_t bytes_of(const recipe::Recipe& r, const spec::ModelSpec& model, boo
          (training ? left_out * plan::batch_bytes(shape.train_shape()) : 0);
 }
 
-// What the run can give up, from the cheapest: first nothing of a step's arithmetic, then time, then
-// precision.
-std::vector<Change> changes(const recipe::Recipe& from, bool training) {
+// What the run can give up, from the cheapest: first what other ranks can hold, then nothing of a step's
+// arithmetic, then time, then precision.
+std::vector<Change> changes(const recipe::Recipe& from, bool training, int ranks) {
   std::vector<Change> list;
-  const auto add = [&list](const Change& start, std::int64_t rows, recipe::Recompute recompute,
-                           recipe::ModelDtype dtype) {
+  const auto add = [&list](const Change& start, std::int64_t stage, std::int64_t rows,
+                           recipe::Recompute recompute, recipe::ModelDtype dtype) {
     Change c = start;
     const auto say = [&c](const std::string& set) { c.words += cat(" --set ", set); };
+    if (c.recipe.zero.stage != stage) say(cat("zero.stage=", stage));
+    c.recipe.zero.stage = stage;
     if (c.recipe.memory.recompute != recompute) {
       say(recompute.kind == recipe::Recompute::Kind::sqrt ? "memory.recompute=sqrt"
                                                           : "memory.recompute=full");
@@ -49,7 +51,7 @@ std::vector<Change> changes(const recipe::Recipe& from, bool training) {
   };
   std::vector<std::int64_t> rows;  // every smaller size that divides the global batch, largest first
   for (std::int64_t r = training ? from.train.micro_batch_size : from.train.eval_batch_size; r >= 1; r /= 2)
-    if (!training || from.train.global_batch_size % r == 0) rows.push_back(r);
+    if (!training || from.train.global_batch_size % (r * ranks) == 0) rows.push_back(r);
   if (rows.empty() || rows.back() != 1) rows.push_back(1);
   std::vector<recipe::Recompute> recomputes = {from.memory.recompute};
   using Kind = recipe::Recompute::Kind;
@@ -61,7 +63,9 @@ std::vector<Change> changes(const recipe::Recipe& from, bool training) {
   if (from.model.dtype == recipe::ModelDtype::float32) dtypes.push_back(recipe::ModelDtype::bfloat16);
   for (const recipe::ModelDtype dtype : dtypes)
     for (const recipe::Recompute& recompute : recomputes)
-      for (const std::int64_t r : rows) add({from, ""}, r, recompute, dtype);
+      for (const std::int64_t r : rows)
+        for (std::int64_t stage = from.zero.stage; stage <= (ranks > 1 ? 3 : from.zero.stage); ++stage)
+          add({from, ""}, stage, r, recompute, dtype);
   return list;
 }
 
@@ -76,15 +80,17 @@ std::string largest_entries(const plan::StepPlan& plan) {
 
 }  // namespace
 
-void require_fit(const recipe::Recipe& r, const spec::ModelSpec& model, bool training,
-                 std::int64_t available) {
-  const plan::StepPlan plan = plan::plan_step(model, step_shape(r, training));
+void require_fit(const recipe::Recipe& r, const spec::ModelSpec& model, bool training, std::int64_t available,
+                 const Ranks& ranks) {
+  if (available >= 0) available /= ranks.on_this_node;
+  const plan::StepPlan plan = plan::plan_step(model, step_shape(r, training, ranks.count));
   if (available < 0 || plan.total() <= available) return;
-  const std::string problem = cat("not enough memory: the plan needs ", human_bytes(plan.total()), " (",
-                                  largest_entries(plan), "), ", human_bytes(available), " are free");
+  const std::string problem =
+      cat("not enough memory: the plan needs ", human_bytes(plan.total()), " (", largest_entries(plan), "), ",
+          human_bytes(available), " are free", ranks.on_this_node > 1 ? " for each rank" : "");
   std::int64_t least = plan.total();
-  for (const Change& change : changes(r, training)) {
-    const std::int64_t bytes = bytes_of(change.recipe, model, training);
+  for (const Change& change : changes(r, training, ranks.count)) {
+    const std::int64_t bytes = bytes_of(change.recipe, model, training, ranks.count);
     if (bytes <= available)
       throw Error(Blame::machine, problem, cat("this needs ", human_bytes(bytes), ":", change.words));
     least = std::min(least, bytes);

@@ -5,18 +5,29 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "device/arena.h"
+#include "spec/freeze.h"
 #include "train/fit.h"
 
 namespace zt::train {
 
 Dtype dtype_of(const recipe::Model& model) {
-  return model.dtype == recipe::ModelDtype::float32 ? Dtype::f32 : Dtype::bf16;
+  switch (model.dtype) {
+    case recipe::ModelDtype::float32: return Dtype::f32;
+    case recipe::ModelDtype::bfloat16: return Dtype::bf16;
+    case recipe::ModelDtype::float16: return Dtype::f16;
+  }
+  return Dtype::f32;
+}
+
+static Dtype dtype_of(recipe::ReduceDtype dtype) {
+  return dtype == recipe::ReduceDtype::float32 ? Dtype::f32 : Dtype::bf16;
 }
 
 static schedule::Policy policy_of(const recipe::Recompute& r) {
   using Kind = recipe::Recompute::Kind;
   switch (r.kind) {
-    case Kind::none: return {schedule::Recompute::none, 1};
+    case Kind::none:
+    case Kind::selective: return {schedule::Recompute::none, 1};  // selective: inside the blocks
     case Kind::full: return {schedule::Recompute::full, 1};
     case Kind::sqrt: return {schedule::Recompute::sqrt, 1};
     case Kind::every: return {schedule::Recompute::every, static_cast<int>(r.every)};
@@ -24,30 +35,58 @@ static schedule::Policy policy_of(const recipe::Recompute& r) {
   return {};
 }
 
-plan::StepShape step_shape(const recipe::Recipe& r, bool training) {
+static schedule::Zero zero_of(const recipe::Zero& z) {
+  schedule::Zero zero;
+  zero.gather_weights = z.stage == 3;
+  zero.prefetch = static_cast<int>(z.prefetch);
+  zero.reshard_after_forward = z.reshard_after_forward;
+  zero.keep_blocks = static_cast<int>(z.keep_blocks);
+  const bool micro =
+      z.reduce == recipe::Reduce::micro || (z.reduce == recipe::Reduce::automatic && z.stage >= 2);
+  zero.reduce = micro ? schedule::ReduceEvery::micro : schedule::ReduceEvery::step;
+  return zero;
+}
+
+plan::StepShape step_shape(const recipe::Recipe& r, bool training, int ranks) {
   plan::StepShape shape;
   shape.element_bytes = size_of(dtype_of(r.model));
   shape.dropout = r.model.dropout > 0;
   shape.training = training;
   shape.sequence_length = r.data.sequence_length;
   shape.rows = r.train.micro_batch_size;
-  shape.micros = r.train.global_batch_size / r.train.micro_batch_size;
+  shape.micros = r.train.global_batch_size / (r.train.micro_batch_size * ranks);
   shape.eval_rows = r.train.eval_batch_size;
   shape.policy = policy_of(r.memory.recompute);
+  shape.policy.zero = zero_of(r.zero);
+  shape.partition =
+      plan::Partition::of_stage(static_cast<int>(r.zero.stage), ranks, shape.policy.zero.reduce);
+  shape.grad_bytes = size_of(dtype_of(r.precision.accumulate_dtype));
+  shape.policy.grads_apart = shape.grad_bytes != 4;
+  shape.wire_bytes = size_of(dtype_of(r.precision.reduce_dtype));
+  shape.snapshot = training && r.checkpoint.every_steps && r.checkpoint.async;
   return shape;
 }
 
-exec::EngineOptions engine_options(const recipe::Recipe& r, bool training) {
-  return {step_shape(r, training), dtype_of(r.model), static_cast<float>(r.model.dropout),
-          static_cast<std::uint64_t>(r.run.seed)};
+exec::EngineOptions engine_options(const recipe::Recipe& r, bool training, int ranks) {
+  exec::EngineOptions options;
+  options.shape = step_shape(r, training, ranks);
+  options.dtype = dtype_of(r.model);
+  options.grad_dtype = dtype_of(r.precision.accumulate_dtype);
+  options.wire = dtype_of(r.precision.reduce_dtype);
+  options.lanes.threads = r.comm.lanes == recipe::Lanes::threads;
+  options.dropout = static_cast<float>(r.model.dropout);
+  options.seed = static_cast<std::uint64_t>(r.run.seed);
+  return options;
 }
 
-Setup open(const recipe::Recipe& r, Use use) {
+Setup open(const recipe::Recipe& r, Use use, const Ranks& ranks) {
   Setup s;
   s.tokenizer = open_tokenizer(r);
   s.source = open_model(r.model, *s.tokenizer);
+  if (use == Use::training) spec::freeze(s.source.spec, r.train.freeze);
   check_context(r, s.source.spec);
-  if (use != Use::looking) require_fit(r, s.source.spec, use == Use::training, device::available_bytes());
+  if (use != Use::looking)
+    require_fit(r, s.source.spec, use == Use::training, device::available_bytes(), ranks);
   s.data = data::open_text(r.data, *s.tokenizer, s.source.spec.vocab, use != Use::evaluation);
   return s;
 }

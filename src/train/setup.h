@@ -8,14 +8,15 @@
 #include "exec/engine.h"
 #include "recipe/recipe.h"
 #include "text/tokenizer.h"
+#include "train/fit.h"
 #include "train/model_source.h"
 
 namespace zt::train {
 
 Dtype dtype_of(const recipe::Model& model);
-// The shape of a step. Needs only the recipe.
-plan::StepShape step_shape(const recipe::Recipe& recipe, bool training);
-exec::EngineOptions engine_options(const recipe::Recipe& recipe, bool training);
+// The shape of a step on one of `ranks` ranks. Needs only the recipe.
+plan::StepShape step_shape(const recipe::Recipe& recipe, bool training, int ranks = 1);
+exec::EngineOptions engine_options(const recipe::Recipe& recipe, bool training, int ranks = 1);
 
 struct Setup {
   std::unique_ptr<text::Tokenizer> tokenizer;
@@ -27,7 +28,7 @@ struct Setup {
 enum class Use { training, evaluation, looking };
 
 // A plan that does not fit the memory is Error(machine), before any data are read.
-Setup open(const recipe::Recipe& recipe, Use use);
+Setup open(const recipe::Recipe& recipe, Use use, const Ranks& ranks = {});
 
 // The recipe's model by its config alone: no weights and, where the config says vocab_size, no other file are
 // opened.

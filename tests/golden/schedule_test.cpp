@@ -28,9 +28,26 @@ std::map<std::string, Schedule> plans() {
       all[cat("eval", suffix)] = plan_eval(f);
     }
   const StepFacts f = test::gpt(2, 1, false);
-  all["two_lanes_full_recompute"] = test::plan_two_lanes(f, {.policy = {Recompute::full, 1}});
-  all["two_lanes_kept_weights"] = test::plan_two_lanes(
-      f, {.gathers = {.prefetch = 2, .reshard_after_forward = false}, .reduce = ReduceEvery::step});
+  const auto add = [&](const std::string& what, const test::OverRanks& o) {
+    all[what] = plan_train(o.facts, o.policy);
+  };
+  const Zero micro{.reduce = ReduceEvery::micro};
+  add("zero0_step", test::over_ranks(f, 0));
+  add("zero1_step", test::over_ranks(f, 1));
+  add("zero1_bf16_gradients", test::over_ranks(f, 1, {.grads_apart = true}));
+  add("zero2_micro", test::over_ranks(f, 2, {.zero = micro}));
+  add("zero3_micro", test::over_ranks(f, 3, {.zero = micro}));
+  add("zero3_micro_full_recompute_m2",
+      test::over_ranks(test::gpt(2, 2, true), 3, {Recompute::full, 1, micro}));
+  Zero kept = micro;
+  kept.prefetch = 2;
+  kept.keep_blocks = 1;
+  add("zero3_micro_kept_block", test::over_ranks(test::gpt(3, 1, false), 3, {.zero = kept}));
+  kept.reshard_after_forward = false;
+  add("zero3_micro_never_resharded", test::over_ranks(f, 3, {.zero = kept}));
+  add("zero3_frozen_b0_b1", test::over_ranks(test::with_frozen(f, 2), 3, {.zero = micro}));
+  const test::OverRanks eval = test::over_ranks(f, 3);
+  all["zero3_eval"] = plan_eval(eval.facts, eval.policy.zero);
   return all;
 }
 

@@ -165,12 +165,21 @@ TEST_CASE("plan: what the bill says of parameters is what the store claims") {
     for (const Dtype dtype : {Dtype::f32, Dtype::bf16}) {
       for (const bool training : {true, false}) {
         const spec::ModelSpec m = model_of(kind);
-        std::int64_t sum = 0;
-        for (const spec::BlockSpec& block : m.blocks) {
-          const BlockBytes bytes = block_bytes(block, size_of(dtype), training);
-          sum += bytes.weights + bytes.grads + bytes.optimizer;
-        }
-        CHECK(shard::ParamStore(m, dtype, training).bytes() == sum);
+        StepShape shape;
+        shape.element_bytes = size_of(dtype);
+        shape.training = training;
+        for (const int ranks : {1, 2, 3, 8})
+          for (const int stage : {0, 1, 2, 3})
+            for (const auto reduce : {schedule::ReduceEvery::micro, schedule::ReduceEvery::step}) {
+              shape.partition = Partition::of_stage(stage, ranks, reduce);
+              std::int64_t sum = 0;
+              for (const spec::BlockSpec& block : m.blocks) {
+                const BlockBytes bytes = block_bytes(block, shape);
+                sum += bytes.weights + bytes.grads + bytes.optimizer;
+              }
+              for (int rank = 0; rank < ranks; ++rank)
+                CHECK(shard::ParamStore(m, dtype, training, {shape.partition, rank}).bytes() == sum);
+            }
       }
     }
   }

@@ -52,24 +52,46 @@ TEST_CASE(
 }
 
 TEST_CASE("plan: gathers and reductions on a second lane are sound too") {
-  double worst = 1;
+  double worst = 1, sum = 0;
+  int count = 0;
   for (int L : {1, 3, 6})
     for (int micros : {1, 3})
       for (bool tied : {false, true})
-        for (const test::TwoLanes& o : test::all_two_lanes()) {
+        for (const test::OverRanks& o : test::all_over_ranks(gpt(L, micros, tied))) {
           CAPTURE(L);
           CAPTURE(micros);
           CAPTURE(tied);
-          CAPTURE(o.gathers.prefetch);
-          CAPTURE(o.gathers.reshard_after_forward);
-          CAPTURE(int(o.reduce));
+          CAPTURE(o.policy.zero.prefetch);
+          CAPTURE(o.policy.zero.reshard_after_forward);
+          CAPTURE(int(o.policy.zero.reduce));
           CAPTURE(name(o.policy));
-          const StepFacts f = gpt(L, micros, tied);
-          const Schedule s = test::plan_two_lanes(f, o);
-          CHECK(first_fault(s, f) == "");
-          worst = std::max(worst, double(s.arena_bytes) / double(test::most_live_bytes(s)));
+          const Schedule s = plan_train(o.facts, o.policy);
+          CHECK(first_fault(s, o.facts) == "");
+          const double over = double(s.arena_bytes) / double(test::most_live_bytes(s));
+          worst = std::max(worst, over);
+          sum += over;
+          ++count;
         }
-  CHECK(worst <= 1.25);  // gradients held whole for a step beside recompute leave gaps
+  MESSAGE("arena over the bytes live at once: mean ", sum / count, ", largest ", worst);
+  CHECK(sum / count <= 1.005);
+  CHECK(worst <= 1.32);  // a handful of lists: no placement is known to reach the live bytes
+}
+
+TEST_CASE(
+    "plan: backward goes down to the lowest trained block, and frozen blocks are neither reduced nor "
+    "updated") {
+  for (int frozen : {1, 2, 4, 5, 6})
+    for (const Policy& policy : test::all_policies())
+      for (int stage : {-1, 0, 1, 2, 3}) {
+        const StepFacts f = test::with_frozen(gpt(4, 2, false), frozen);
+        const test::OverRanks o = stage < 0 ? test::OverRanks{f, policy} : test::over_ranks(f, stage, policy);
+        const Schedule s = plan_train(o.facts, o.policy);
+        CHECK(first_fault(s, o.facts) == "");
+        for (const Op& op : s.ops)
+          if (op.kind != OpKind::forward && op.kind != OpKind::gather && op.block >= 0 &&
+              op.kind != OpKind::head)
+            CHECK(op.block >= frozen);
+      }
 }
 
 TEST_CASE("plan: an evaluation has forwards and heads only and holds no more than two inputs and one S") {
@@ -102,14 +124,14 @@ TEST_CASE("plan: policies recompute the blocks their names say") {
   CHECK(recomputed({Recompute::sqrt, 1}) == std::vector<int>{7, 8, 9, 4, 5, 6, 1, 2, 3});
 }
 
-TEST_CASE("plan: a step has one norm, one update a block, and micros times everything else") {
+TEST_CASE("plan: a step has one norm and one update a block, and micros times everything else") {
   const int L = 5, micros = 3;
   const Schedule s = plan_train(gpt(L, micros), {Recompute::full, 1});
   CHECK(count(s, OpKind::forward) == micros * (L + 1));
   CHECK(count(s, OpKind::head) == micros);
   CHECK(count(s, OpKind::recompute) == micros * L);
   CHECK(count(s, OpKind::backward) == micros * (L + 1));
-  CHECK(count(s, OpKind::norm) == 1);
+  CHECK(count(s, OpKind::norm) == L + 2 + 1);
   CHECK(count(s, OpKind::update) == L + 2);
   CHECK(count(s, OpKind::gather) + count(s, OpKind::reduce) == 0);
 }

@@ -35,19 +35,11 @@ TEST_CASE("text: every list is read back exactly") {
         const Schedule s = plan_train(gpt(L, micros), policy);
         CHECK(parse(text(s)) == s);
       }
-  for (const test::TwoLanes& o : test::all_two_lanes()) {
-    const Schedule s = test::plan_two_lanes(gpt(5, 3), o);
+  for (const test::OverRanks& o : test::all_over_ranks(gpt(5, 3))) {
+    const Schedule s = plan_train(o.facts, o.policy);
     CHECK(parse(text(s)) == s);
   }
   CHECK(parse(text(plan_eval(gpt(3, 2)))) == plan_eval(gpt(3, 2)));
-}
-
-TEST_CASE("text: neighbouring blocks are printed as a range") {
-  const std::string printed = text(plan_train(gpt(10, 1), {}));
-  CHECK(printed.find("R.0..11") != std::string::npos);
-  CHECK(printed.find("backward b10 m0") != std::string::npos);
-  const std::string three = text(plan_train(gpt(1, 1), {}));
-  CHECK(three.find("R.0 R.1 R.2") != std::string::npos);
 }
 
 TEST_CASE("text: lines have no trailing blanks") {
@@ -76,7 +68,6 @@ TEST_CASE("text: what can't be read is refused with line and word, all at once")
   CHECK(complaint(replaced(good, "batch P.0", "batch P.9")).find("slot 'P.9' is not in the table of slots") !=
         std::string::npos);
   CHECK(complaint(replaced(good, "batch P.0", "batch Q.0")).find("'Q.0' is not a slot") != std::string::npos);
-  CHECK(complaint(replaced(good, "R.0..3", "R.3..0")).find("'R.3..0' is not a slot") != std::string::npos);
   CHECK(complaint(replaced(good, "\n 1  ", "\n 7  ")).find("here must stand 1") != std::string::npos);
   CHECK(complaint(replaced(good, "\nnorm ", "\nloss ")).find("slot 'loss' is listed twice") !=
         std::string::npos);
@@ -89,20 +80,19 @@ TEST_CASE("text: what can't be read is refused with line and word, all at once")
 
 TEST_CASE("text: huge ranges and numbers are refused at once") {
   const std::string good = text(plan_train(gpt(2, 1), {}));
-  CHECK(complaint(replaced(good, "R.0..3", "R.0..999999999")).find("slot 'R.4' is not") != std::string::npos);
-  CHECK(complaint(replaced(good, "R.0..3", "R.0..99999999999")).find("is not a slot") != std::string::npos);
 }
 
 // Cut and bent texts either parse or are refused; nothing else happens.
 TEST_CASE("text: damaged texts are refused or read, never worse") {
-  const std::string good = text(test::plan_two_lanes(gpt(1, 2), {}));
+  const test::OverRanks o = test::over_ranks(gpt(1, 2), 3);
+  const std::string good = text(plan_train(o.facts, o.policy));
   int refused = 0;
   for (std::size_t i = 0; i < good.size(); i += 3)
     for (const char by : {'\0', ' ', '9', '\'', '.', '\n', '@', '\xff'}) {
       std::string bad = good;
       bad[i] = by;
       try {
-        verify(parse(bad), gpt(1, 2));
+        verify(parse(bad), o.facts);
       } catch (const Error& e) {
         CHECK(e.blame() == Blame::data);
         ++refused;
@@ -112,7 +102,8 @@ TEST_CASE("text: damaged texts are refused or read, never worse") {
 }
 
 TEST_CASE("text: the fingerprint changes with any offset, wait, slot or op") {
-  const Schedule s = test::plan_two_lanes(gpt(3, 2), {});
+  const test::OverRanks over = test::over_ranks(gpt(3, 2), 3);
+  const Schedule s = plan_train(over.facts, over.policy);
   std::set<std::string> seen = {fingerprint(s)};
   CHECK(seen.begin()->size() == 16);
   CHECK(fingerprint(parse(text(s))) == *seen.begin());

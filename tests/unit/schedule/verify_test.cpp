@@ -41,8 +41,8 @@ TEST_CASE("verify: a violation names op and slots") {
   s.ops.erase(s.ops.begin() + 5);
   CHECK(says(s, f, "`backward b1 m0` occurs 0 times, should once"));
   s = good;
-  std::erase(find(s, OpKind::norm, -1).reads, slot_of(s, find(s, OpKind::update, 2), SlotKind::R, 2));
-  CHECK(says(s, f, "`norm`: must read R.2"));
+  find(s, OpKind::norm, 2).reads.clear();
+  CHECK(says(s, f, "`norm b2`: must read R.2"));
   s = good;
   find(s, OpKind::backward, 1).writes.pop_back();
   CHECK(says(s, f, "must add to the gradient R.1 or G.1"));
@@ -53,15 +53,34 @@ TEST_CASE("verify: a violation names op and slots") {
 }
 
 TEST_CASE("verify: a lost wait names the op that had to be waited for") {
-  const StepFacts f = gpt(2, 1, false);
-  Schedule s = test::plan_two_lanes(f, {});
+  const auto [f, policy] = test::over_ranks(gpt(2, 1, false), 3, {.zero = {.reduce = ReduceEvery::micro}});
+  Schedule s = plan_train(f, policy);
   for (Op& op : s.ops)
     if (op.kind == OpKind::norm) op.waits.clear();
-  CHECK(says(s, f, "`norm`: does not wait for #"));
+  CHECK(says(s, f, "`norm b0`: does not wait for #"));
   CHECK(says(s, f, "`reduce b0 m0`, which changes R.0"));
-  s = test::plan_two_lanes(f, {});
+  s = plan_train(f, policy);
   for (Op& op : s.ops) std::erase_if(op.waits, [](int wait) { return wait < 0; });
   CHECK(says(s, f, " of the step before"));
+}
+
+TEST_CASE("verify: sums over ranks are complete, once, and only where there are several ranks") {
+  const auto [f, policy] = test::over_ranks(gpt(2, 1, false), 1);
+  const Schedule good = plan_train(f, policy);
+  const auto without = [&](OpKind kind) {
+    Schedule s = good;
+    std::erase_if(s.ops, [&](const Op& op) { return op.kind == kind && op.block == 1; });
+    return with_waits(std::move(s));
+  };
+  CHECK(says(without(OpKind::reduce), f, "R.1 is summed over ranks in place 0 times, should be 1"));
+  CHECK(says(without(OpKind::gather), f, "`gather b1` occurs 0 times, should once"));
+  StepFacts alone = f;
+  alone.ranks = 1;
+  CHECK(says(good, alone, "there is one rank, with nobody to sum with"));
+  CHECK(says(good, alone, "there is one rank, with nobody to gather from"));
+  StepFacts sliced = f;
+  for (BlockFacts& b : sliced.blocks) b.weight_bytes /= 4;
+  CHECK(says(good, sliced, "reads P.1, which is only a slice of the weights"));
 }
 
 TEST_CASE("verify: training ops have no place in an evaluation, nor does a tied head without the embedding") {

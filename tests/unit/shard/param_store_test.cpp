@@ -82,27 +82,49 @@ TEST_CASE("store: nothing of one block, kind or neighbour overlaps another") {
     CHECK(std::count(store.grads(b), store.grads(b) + store.elements(b), 0.f) == store.elements(b));
 }
 
-TEST_CASE("store: update ranges cover a block once, in order, with each tensor's decay") {
-  for (const std::string kind : {"gpt2", "llama", "qwen2", "qwen3"}) {
-    for (const spec::BlockSpec& block : model_of(kind).blocks) {
-      CAPTURE(kind);
-      CAPTURE(block.name);
-      const auto ranges = update_ranges(block);
-      std::int64_t end = 0;
-      for (std::size_t r = 0; r < ranges.size(); ++r) {
-        CHECK(ranges[r].first == end);
-        CHECK(ranges[r].count > 0);
-        if (r > 0) CHECK(ranges[r].decay != ranges[r - 1].decay);
-        end += ranges[r].count;
+// Every rank of every split together: each trained element is updated by its owner (or by all), and what one rank
+// sets arrives where its weights, master copy and gradient of that element lie.
+TEST_CASE("store: over ranks and stages, each element has one owner, and its values come back from there") {
+  for (const std::string kind : {"gpt2", "qwen3"})
+    for (const int ranks : {1, 2, 3, 5})
+      for (const int stage : {0, 1, 2, 3}) {
+        spec::ModelSpec m = model_of(kind);
+        m.blocks[1].tensors[2].trainable = false;
+        for (spec::TensorSpec& tensor : m.blocks[0].tensors) tensor.trainable = false;
+        const auto split = plan::Partition::of_stage(stage, ranks, schedule::ReduceEvery::micro);
+        for (int b = 0; b < int(m.blocks.size()); ++b) {
+          std::vector<int> owners(std::size_t(m.blocks[std::size_t(b)].elements));
+          for (int rank = 0; rank < ranks; ++rank) {
+            ParamStore store(m, Dtype::bf16, true, {split, rank});
+            const plan::Range mine = store.owned(b);
+            std::vector<float> values(std::size_t(mine.count)), back(values.size());
+            for (std::size_t i = 0; i < values.size(); ++i) {
+              ++owners[std::size_t(mine.first) + i];
+              values[i] = float(mine.first + std::int64_t(i)) * 1.001f;
+            }
+            store.set(b, mine.first, values.data(), mine.count);
+            store.get(b, mine.first, back.data(), mine.count);
+            std::int64_t trained = 0;
+            for (const spec::TensorSpec& tensor : m.blocks[std::size_t(b)].tensors) {
+              const plan::Range cut = overlap(mine, {tensor.offset, tensor.elements()});
+              trained += tensor.trainable ? cut.count : 0;
+              for (std::int64_t e = cut.first; e < cut.end(); ++e) {
+                const float value = values[std::size_t(e - mine.first)];
+                CHECK(back[std::size_t(e - mine.first)] == (tensor.trainable ? value : float(bf16(value))));
+              }
+            }
+            std::int64_t summed = 0;
+            for (const plan::Range& r : store.owned_gradient(b)) summed += r.count;
+            CHECK(summed == trained);
+            if (!split.update_whole) {
+              std::int64_t updated = 0;
+              for (const plan::Part& part : store.parts(b)) updated += part.count;
+              CHECK(updated == trained);
+            }
+          }
+          CHECK(std::count(owners.begin(), owners.end(), 1) == std::int64_t(owners.size()));
+        }
       }
-      CHECK(end == block.elements);
-      for (const spec::TensorSpec& tensor : block.tensors) {
-        const bool matrix = tensor.shape.size() == 2;
-        for (const UpdateRange& r : ranges)
-          if (tensor.offset >= r.first && tensor.offset < r.first + r.count) CHECK(r.decay == matrix);
-      }
-    }
-  }
 }
 
 struct Moments {

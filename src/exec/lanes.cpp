@@ -1,0 +1,148 @@
+#include "exec/lanes.h"
+
+#include <chrono>
+#include <limits>
+#include <utility>
+
+#include "base/error.h"
+#include "base/text.h"
+
+namespace zt::exec {
+
+using schedule::Lane;
+using schedule::Op;
+using Clock = std::chrono::steady_clock;
+
+namespace {
+
+// Ends a lane whose partner has failed; never leaves this file.
+struct Stopped {};
+
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+std::size_t number(Lane lane) { return static_cast<std::size_t>(lane); }
+
+}  // namespace
+
+Lanes::Lanes(LaneOptions options, std::function<void()> give_up)
+    : options_(std::move(options)), give_up_(std::move(give_up)) {
+  if (options_.threads) comm_thread_ = std::thread([this] { serve_comm_lane(); });
+}
+
+Lanes::~Lanes() {
+  if (!comm_thread_.joinable()) return;
+  {
+    const std::lock_guard lock(mutex_);
+    ending_ = true;
+  }
+  changed_.notify_all();
+  comm_thread_.join();
+}
+
+double Lanes::run(const schedule::Schedule& list, const Play& play) {
+  return options_.threads ? run_threads(list, play) : run_inline(list, play);
+}
+
+double Lanes::run_inline(const schedule::Schedule& list, const Play& play) {
+  double communicated = 0;
+  for (int i = 0; i < static_cast<int>(list.ops.size()); ++i) {
+    const Op& op = list.ops[static_cast<std::size_t>(i)];
+    const Clock::time_point start = Clock::now();
+    if (options_.before) options_.before(op);
+    play(op, i);
+    if (op.lane == Lane::comm) communicated += seconds_since(start);
+  }
+  return communicated;
+}
+
+double Lanes::run_threads(const schedule::Schedule& list, const Play& play) {
+  list_ = &list;
+  play_ = &play;
+  place_.clear();
+  std::array<int, schedule::kLanes> count{};
+  for (const Op& op : list.ops) {
+    if (op.lane == Lane::copy) throw Error(Blame::bug, "a list for this device uses the copy lane");
+    place_.push_back(count[number(op.lane)]++);
+  }
+  for (auto& finished : finished_) finished = 0;
+  failed_ = false;
+  error_ = nullptr;
+  stood_still_ = 0;
+  {
+    const std::lock_guard lock(mutex_);
+    busy_ = true;
+  }
+  changed_.notify_all();
+  play_lane(Lane::compute);
+  const Clock::time_point start = Clock::now();
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [this] { return !busy_; });
+  stood_still_ += seconds_since(start);
+  if (error_) std::rethrow_exception(error_);
+  return stood_still_;
+}
+
+void Lanes::serve_comm_lane() {
+  std::unique_lock lock(mutex_);
+  while (true) {
+    changed_.wait(lock, [this] { return busy_ || ending_; });
+    if (ending_) return;
+    lock.unlock();
+    play_lane(Lane::comm);
+    lock.lock();
+    busy_ = false;
+    changed_.notify_all();
+  }
+}
+
+void Lanes::play_lane(Lane lane) {
+  try {
+    for (int i = 0; i < static_cast<int>(list_->ops.size()); ++i) {
+      const Op& op = list_->ops[static_cast<std::size_t>(i)];
+      if (op.lane != lane) continue;
+      wait_for(op);
+      if (options_.before) options_.before(op);
+      (*play_)(op, i);
+      finished_[number(lane)].fetch_add(1, std::memory_order_release);
+      finished_[number(lane)].notify_all();
+    }
+  } catch (const Stopped&) {
+  } catch (...) {
+    fail(std::current_exception());
+  }
+}
+
+// Ops of the step before have all finished: run() returns only then.
+void Lanes::wait_for(const Op& op) {
+  for (const int wait : op.waits) {
+    if (wait < 0) continue;
+    const auto other = static_cast<std::size_t>(wait);
+    std::atomic<int>& finished = finished_[number(list_->ops[other].lane)];
+    int now = finished.load(std::memory_order_acquire);
+    if (now > place_[other] && !failed_) continue;
+    const Clock::time_point start = Clock::now();
+    while (now <= place_[other] && !failed_) {
+      finished.wait(now, std::memory_order_acquire);
+      now = finished.load(std::memory_order_acquire);
+    }
+    if (op.lane == Lane::compute) stood_still_ += seconds_since(start);
+    if (failed_) throw Stopped();
+  }
+}
+
+void Lanes::fail(std::exception_ptr error) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!error_) error_ = std::move(error);
+  }
+  failed_ = true;
+  for (auto& finished : finished_) {
+    finished.store(std::numeric_limits<int>::max() / 2);
+    finished.notify_all();
+  }
+  if (give_up_) give_up_();
+}
+
+}  // namespace zt::exec

@@ -1,0 +1,64 @@
+// Plays the lanes of a list: one thread a lane, each first-in first-out, an op after its waits; or everything on
+// one thread in list order.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <condition_variable>
+#include <exception>
+#include <functional>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "schedule/schedule.h"
+
+namespace zt::exec {
+
+struct LaneOptions {
+  bool threads = false;
+  std::function<void(const schedule::Op&)>
+      before;  // called first for every op, on its lane: tests put delays here
+};
+
+class Lanes {
+ public:
+  using Play = std::function<void(const schedule::Op& op, int index)>;
+
+  // `give_up` is called from the failing lane when an op throws, to free the other lane from waiting for ranks
+  // that will never come.
+  explicit Lanes(LaneOptions options, std::function<void()> give_up = {});
+  ~Lanes();
+  Lanes(const Lanes&) = delete;
+  Lanes& operator=(const Lanes&) = delete;
+
+  // Returns when every op has been played; throws on the first error (by time). Returns the seconds for which
+  // computation stood still for communication.
+  double run(const schedule::Schedule& list, const Play& play);
+
+ private:
+  void serve_comm_lane();
+  void play_lane(schedule::Lane lane);
+  void wait_for(const schedule::Op& op);
+  void fail(std::exception_ptr error);
+  double run_inline(const schedule::Schedule& list, const Play& play);
+  double run_threads(const schedule::Schedule& list, const Play& play);
+
+  LaneOptions options_;
+  std::function<void()> give_up_;
+  std::thread comm_thread_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool busy_ = false, ending_ = false;  // the comm lane's, under the mutex
+
+  // Of the list being played.
+  const schedule::Schedule* list_ = nullptr;
+  const Play* play_ = nullptr;
+  std::vector<int> place_;  // of each op, in its lane
+  std::array<std::atomic<int>, schedule::kLanes> finished_{};
+  std::atomic<bool> failed_{false};
+  std::exception_ptr error_;  // the first one, under the mutex
+  double stood_still_ = 0;    // the compute lane's
+};
+
+}  // namespace zt::exec
