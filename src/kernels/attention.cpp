@@ -4,6 +4,7 @@
 #include <cmath>
 #include <vector>
 
+#include "kernels/attention_operands.h"
 #include "kernels/attention_scratch.h"
 #include "kernels/attention_tiles.h"
 
@@ -25,10 +26,10 @@ struct ForwardTask {
 };
 
 struct ForwardTiles {
-  float *q, *o, *k_T, *v, *s, *most, *sum;  // sum: 16 partial sums a row
+  float *q, *o, *k_T, *v, *s, *p, *most, *sum;  // sum: 16 partial sums a row
 
   static std::size_t size(int D) {
-    return std::size_t(2 * kQueries * D + 2 * kTile * D + kTile * kTile + kQueries * (1 + kLanes));
+    return std::size_t(2 * kQueries * D + 2 * kTile * D + 3 * kTile * kTile / 2 + kQueries * (1 + kLanes));
   }
   ForwardTiles(float* memory, int D)
       : q(memory),
@@ -36,7 +37,8 @@ struct ForwardTiles {
         k_T(o + kQueries * D),
         v(k_T + kTile * D),
         s(v + kTile * D),
-        most(s + kTile * kTile),
+        p(s + kTile * kTile),
+        most(p + kTile * kTile / 2),
         sum(most + kQueries) {}
 };
 
@@ -101,16 +103,20 @@ void drop(const ForwardTask& t, const Sight& sight, float* s) {
   }
 }
 
+template <typename Operands>
 void attend(const ForwardTask& t, const ForwardTiles& tiles, int first, const Sight& sight) {
   const int d = t.shape.head_size, D = padded(d);
   float* const o = tiles.o + first * D;
-  multiply(sight.queries, kTile, d, {tiles.q + first * D, D, 1}, tiles.k_T, kTile, tiles.s, kTile, false);
+  const int row = D / Operands::kPack;
+  multiply<Operands>(sight.queries, kTile, Operands::words(d), {tiles.q + first * row, row, 1}, tiles.k_T,
+                     kTile, tiles.s, kTile, false);
   float* const most = tiles.most + first;
   float* const sum = tiles.sum + first * kLanes;
   sight.all() ? soften<false>(tiles.s, t.shape.scale, sight, most, sum, o, D)
               : soften<true>(tiles.s, t.shape.scale, sight, most, sum, o, D);
   if (t.shape.dropout > 0.f) drop(t, sight, tiles.s);
-  multiply(sight.queries, D, sight.keys, {tiles.s, kTile, 1}, tiles.v, D, o, D, true);
+  multiply<Operands>(sight.queries, D, Operands::words(sight.keys),
+                     Operands::by_rows(tiles.s, sight.queries, tiles.p), tiles.v, D, o, D, true);
 }
 
 void finish(const ForwardTask& t, const ForwardTiles& tiles) {
@@ -122,10 +128,11 @@ void finish(const ForwardTask& t, const ForwardTiles& tiles) {
   }
 }
 
-void run(const ForwardTask& t, float* memory) {
+template <typename Operands>
+void run_with(const ForwardTask& t, float* memory) {
   const int D = padded(t.shape.head_size), window = t.shape.window;
   const ForwardTiles tiles(memory, D);
-  pack_rows(t.q, t.query - t.row_offset, t.queries, D, tiles.q);
+  Operands::pack_rows(t.q, t.query - t.row_offset, t.queries, D, tiles.q);
   std::fill_n(tiles.o, rows_up(t.queries) * D, 0.f);
   std::fill_n(tiles.sum, kQueries * kLanes, 0.f);
   std::fill_n(tiles.most, kQueries, -FLT_MAX);
@@ -133,14 +140,19 @@ void run(const ForwardTask& t, float* memory) {
   if (window > 0) key += std::max<std::int64_t>(0, t.query - window + 1 - key) / kTile * kTile;
   for (; key < t.query + t.queries; key += kTile) {
     const int keys = int(std::min<std::int64_t>(kTile, t.document.end - key));
-    pack_transposed(t.k, key, keys, tiles.k_T);
-    pack_rows(t.v, key, keys, D, tiles.v);
+    Operands::pack_columns(t.k, key, keys, tiles.k_T);
+    Operands::pack_row_pairs(t.v, key, keys, D, tiles.v);
     for (int first = 0; first < t.queries; first += kTile) {
       const Sight sight{t.query + first, key, std::min(kTile, t.queries - first), keys, window};
-      if (!sight.none()) attend(t, tiles, first, sight);
+      if (!sight.none()) attend<Operands>(t, tiles, first, sight);
     }
   }
   finish(t, tiles);
+}
+
+void run(const ForwardTask& t, float* memory) {
+  const bool all_bf16 = t.q.dtype == Dtype::bf16 && t.k.dtype == Dtype::bf16 && t.v.dtype == Dtype::bf16;
+  with_operands(all_bf16, [&](auto operands) { run_with<decltype(operands)>(t, memory); });
 }
 
 }  // namespace

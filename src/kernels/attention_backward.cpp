@@ -11,6 +11,7 @@
 #include <cstring>
 
 #include "kernels/attention.h"
+#include "kernels/attention_operands.h"
 #include "kernels/attention_scratch.h"
 #include "kernels/attention_tiles.h"
 
@@ -18,18 +19,21 @@ namespace zt::kernels {
 namespace {
 
 struct BackwardTiles {
-  float *q, *grad, *k, *k_T, *v_T, *p, *ds, *dq, *dk, *dv;
+  float *q, *grad, *q_pairs, *grad_pairs, *k_pairs, *k_T, *v_T, *p, *ds, *spare, *dq, *dk, *dv;
 
-  static std::size_t size(int D) { return std::size_t(8 * kTile * D + 2 * kTile * kTile); }
+  static std::size_t size(int D) { return std::size_t(10 * kTile * D + 5 * kTile * kTile / 2); }
   BackwardTiles(float* m, int D)
       : q(m),
         grad(q + kTile * D),
-        k(grad + kTile * D),
-        k_T(k + kTile * D),
+        q_pairs(grad + kTile * D),
+        grad_pairs(q_pairs + kTile * D),
+        k_pairs(grad_pairs + kTile * D),
+        k_T(k_pairs + kTile * D),
         v_T(k_T + kTile * D),
         p(v_T + kTile * D),
         ds(p + kTile * kTile),
-        dq(ds + kTile * kTile),
+        spare(ds + kTile * kTile),
+        dq(spare + kTile * kTile / 2),
         dk(dq + kTile * D),
         dv(dk + kTile * D) {}
 };
@@ -38,6 +42,12 @@ int tile_rows(std::int64_t first, std::int64_t end) {
   return int(std::min<std::int64_t>(kTile, end - first));
 }
 
+// Scratch beyond the tiles that a whole document needs: dq, dk, dv.
+std::size_t whole_size(std::int64_t tokens, int D) {
+  return std::size_t(3 * ((tokens + kTile - 1) / kTile * kTile) * D);
+}
+
+template <typename Operands>
 class Backward {
  public:
   Backward(const AttentionGrad& a, float* memory)
@@ -50,11 +60,6 @@ class Backward {
         delta_(static_cast<const float*>(a.delta_HN.data)),
         t_(memory, D_),
         rest_(memory + BackwardTiles::size(D_)) {}
-
-  // Scratch beyond the tiles that a whole document needs: dq, dk, dv.
-  static std::size_t whole_size(std::int64_t tokens, int D) {
-    return std::size_t(3 * ((tokens + kTile - 1) / kTile * kTile) * D);
-  }
 
   void whole(const Document& doc, int kv) {
     const std::int64_t rows = (doc.size() + kTile - 1) / kTile * kTile;
@@ -114,17 +119,24 @@ class Backward {
   void load_keys(const Document& doc, int kv, std::int64_t key) {
     const View k = head_of(a_.k_NKd, kv, d_), v = head_of(a_.v_NKd, kv, d_);
     const int rows = tile_rows(key, doc.end);
-    pack_rows(k, key, rows, D_, t_.k);
-    pack_transposed(k, key, rows, t_.k_T);
-    pack_transposed(v, key, rows, t_.v_T);
+    Operands::pack_row_pairs(k, key, rows, D_, t_.k_pairs);
+    Operands::pack_columns(k, key, rows, t_.k_T);
+    Operands::pack_columns(v, key, rows, t_.v_T);
+  }
+
+  // Wide operands have rows and pairs of rows laid out alike; one copy does.
+  void load_queries(const View& x, const Sight& sight, float* rows, float* pairs) {
+    Operands::pack_rows(x, sight.query, sight.queries, D_, rows);
+    if (Operands::kPack > 1) Operands::pack_row_pairs(x, sight.query, sight.queries, D_, pairs);
   }
 
   // p (with dropout's factors) and ds of one tile.
   void make_tile(int head, const Sight& sight) {
-    pack_rows(head_of(a_.q_NHd, head, d_), sight.query, sight.queries, D_, t_.q);
-    pack_rows(head_of(a_.do_NHd, head, d_), sight.query, sight.queries, D_, t_.grad);
-    multiply(sight.queries, kTile, d_, {t_.q, D_, 1}, t_.k_T, kTile, t_.p, kTile, false);
-    multiply(sight.queries, kTile, d_, {t_.grad, D_, 1}, t_.v_T, kTile, t_.ds, kTile, false);
+    load_queries(head_of(a_.q_NHd, head, d_), sight, t_.q, t_.q_pairs);
+    load_queries(head_of(a_.do_NHd, head, d_), sight, t_.grad, t_.grad_pairs);
+    const int row = D_ / Operands::kPack, words = Operands::words(d_);
+    multiply<Operands>(sight.queries, kTile, words, {t_.q, row, 1}, t_.k_T, kTile, t_.p, kTile, false);
+    multiply<Operands>(sight.queries, kTile, words, {t_.grad, row, 1}, t_.v_T, kTile, t_.ds, kTile, false);
     if (a_.shape.dropout > 0.f) return soften_dropped(head, sight);
     sight.all() ? soften<false>(head, sight) : soften<true>(head, sight);
   }
@@ -163,11 +175,16 @@ class Backward {
   }
 
   void add_keys(const Sight& sight, float* dk, float* dv) {
-    multiply(sight.keys, D_, sight.queries, {t_.p, 1, kTile}, t_.grad, D_, dv, D_, true);
-    multiply(sight.keys, D_, sight.queries, {t_.ds, 1, kTile}, t_.q, D_, dk, D_, true);
+    const int words = Operands::words(sight.queries);
+    const bool apart = Operands::kPack > 1;
+    multiply<Operands>(sight.keys, D_, words, Operands::by_columns(t_.p, sight.queries, t_.spare),
+                       apart ? t_.grad_pairs : t_.grad, D_, dv, D_, true);
+    multiply<Operands>(sight.keys, D_, words, Operands::by_columns(t_.ds, sight.queries, t_.spare),
+                       apart ? t_.q_pairs : t_.q, D_, dk, D_, true);
   }
   void add_queries(const Sight& sight, float* dq) {
-    multiply(sight.queries, D_, sight.keys, {t_.ds, kTile, 1}, t_.k, D_, dq, D_, true);
+    multiply<Operands>(sight.queries, D_, Operands::words(sight.keys),
+                       Operands::by_rows(t_.ds, sight.queries, t_.spare), t_.k_pairs, D_, dq, D_, true);
   }
   void put(const float* from, float factor, const View& to, std::int64_t first, int rows) const {
     for (int r = 0; r < rows; ++r) unpack_row(from + std::int64_t{r} * D_, factor, to, first + r);
@@ -241,27 +258,23 @@ std::int64_t longest_document(std::span<const std::int32_t> bounds) {
   return most;
 }
 
-}  // namespace
-
-void CpuKernels::attention_backward(const AttentionGrad& a) {
-  check(a);
-  with_type(a.o_NHd.dtype, "attention_backward", [&](auto type) { row_dots<decltype(type)>(a); });
-  const int D = padded(a.shape.head_size), kv_heads = a.shape.kv_heads, heads = a.shape.heads;
-  const std::int64_t longest = longest_document(a.bounds);
-  if (whole_documents(a)) {
-    attention_->reserve(BackwardTiles::size(D) + Backward::whole_size(longest, D));
-    const auto& documents = attention_->cut(a.bounds, std::max<std::int64_t>(1, longest));
+template <typename Operands, typename Scratch>
+void backward_by_documents(const AttentionGrad& a, const std::vector<typename Scratch::Piece>& documents,
+                           Scratch& scratch) {
+  const std::int64_t kv_heads = a.shape.kv_heads;
 #pragma omp parallel for schedule(dynamic, 1)
-    for (std::int64_t i = 0; i < std::int64_t(documents.size()) * kv_heads; ++i)
-      Backward(a, attention_->mine()).whole(documents[std::size_t(i / kv_heads)].document, int(i % kv_heads));
-    return;
-  }
-  attention_->reserve(BackwardTiles::size(D));
-  const auto& pieces = attention_->cut(a.bounds, kTile);
-  const std::int64_t count = std::int64_t(pieces.size());
+  for (std::int64_t i = 0; i < std::int64_t(documents.size()) * kv_heads; ++i)
+    Backward<Operands>(a, scratch.mine())
+        .whole(documents[std::size_t(i / kv_heads)].document, int(i % kv_heads));
+}
+
+template <typename Operands, typename Scratch>
+void backward_by_tiles(const AttentionGrad& a, const std::vector<typename Scratch::Piece>& pieces,
+                       Scratch& scratch) {
+  const std::int64_t kv_heads = a.shape.kv_heads, heads = a.shape.heads, count = std::int64_t(pieces.size());
 #pragma omp parallel
   {
-    Backward mine(a, attention_->mine());
+    Backward<Operands> mine(a, scratch.mine());
 #pragma omp for schedule(dynamic, 1) nowait
     for (std::int64_t i = 0; i < count * kv_heads; ++i)
       mine.keys(pieces[std::size_t(i / kv_heads)].document, int(i % kv_heads),
@@ -271,6 +284,25 @@ void CpuKernels::attention_backward(const AttentionGrad& a) {
       mine.queries(pieces[std::size_t(i / heads)].document, int(i % heads),
                    pieces[std::size_t(i / heads)].first);
   }
+}
+
+}  // namespace
+
+void CpuKernels::attention_backward(const AttentionGrad& a) {
+  check(a);
+  with_type(a.o_NHd.dtype, "attention_backward", [&](auto type) { row_dots<decltype(type)>(a); });
+  const bool all_bf16 = a.q_NHd.dtype == Dtype::bf16 && a.k_NKd.dtype == Dtype::bf16 &&
+                        a.v_NKd.dtype == Dtype::bf16 && a.do_NHd.dtype == Dtype::bf16;
+  const bool whole = whole_documents(a);
+  const int D = padded(a.shape.head_size);
+  const std::int64_t longest = longest_document(a.bounds);
+  attention_->reserve(BackwardTiles::size(D) + (whole ? whole_size(longest, D) : 0));
+  const auto& pieces = attention_->cut(a.bounds, whole ? std::max<std::int64_t>(1, longest) : kTile);
+  with_operands(all_bf16, [&](auto operands) {
+    using Operands = decltype(operands);
+    whole ? backward_by_documents<Operands>(a, pieces, *attention_)
+          : backward_by_tiles<Operands>(a, pieces, *attention_);
+  });
 }
 
 }  // namespace zt::kernels

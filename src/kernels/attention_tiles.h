@@ -22,14 +22,14 @@ constexpr int kRowsAtOnce = 8;  // 8 rows x 2 vectors of sums stay in registers
 inline int padded(int d) { return (d + kLanes - 1) / kLanes * kLanes; }
 inline int rows_up(int rows) { return (rows + kRowsAtOnce - 1) / kRowsAtOnce * kRowsAtOnce; }
 
-// The left operand of a product: element (i, k) is at data[i * row + k * step].
+// The left operand of a product: word (i, k) is at data[i * row + k * step]. What words hold: attention_operands.h.
 struct Left {
   const float* data;
   std::int64_t row, step;
 };
 
 // c (kRowsAtOnce rows, 16 V columns) = or += sum_k a_ik b_kn.
-template <int V>
+template <typename Operands, int V>
 inline void multiply_block(int k_count, Left a, const float* b, std::int64_t ldb, float* c, std::int64_t ldc,
                            bool add) {
   Floats sum[kRowsAtOnce][V];
@@ -40,23 +40,24 @@ inline void multiply_block(int k_count, Left a, const float* b, std::int64_t ldb
     for (int v = 0; v < V; ++v) row[v] = load(b + k * ldb + v * kLanes);
     for (int i = 0; i < kRowsAtOnce; ++i) {
       const float x = a.data[i * a.row + k * a.step];
-      for (int v = 0; v < V; ++v) sum[i][v] += x * row[v];
+      for (int v = 0; v < V; ++v) sum[i][v] = Operands::add_product(sum[i][v], x, row[v]);
     }
   }
   for (int i = 0; i < kRowsAtOnce; ++i)
     for (int v = 0; v < V; ++v) store(c + i * ldc + v * kLanes, sum[i][v]);
 }
 
-// c (m rows, rounded up to 8; n columns, a multiple of 16) = or += a b.
-inline void multiply(int m, int n, int k_count, Left a, const float* b, std::int64_t ldb, float* c,
-                     std::int64_t ldc, bool add) {
+// c (m rows, rounded up to 8; n columns, a multiple of 16) = or += a b, summed over k_count words.
+template <typename Operands>
+void multiply(int m, int n, int k_count, Left a, const float* b, std::int64_t ldb, float* c, std::int64_t ldc,
+              bool add) {
   for (int col = 0; col < n; col += 2 * kLanes) {
     for (int row = 0; row < m; row += kRowsAtOnce) {
       const Left rows{a.data + row * a.row, a.row, a.step};
       if (n - col >= 2 * kLanes) {
-        multiply_block<2>(k_count, rows, b + col, ldb, c + row * ldc + col, ldc, add);
+        multiply_block<Operands, 2>(k_count, rows, b + col, ldb, c + row * ldc + col, ldc, add);
       } else {
-        multiply_block<1>(k_count, rows, b + col, ldb, c + row * ldc + col, ldc, add);
+        multiply_block<Operands, 1>(k_count, rows, b + col, ldb, c + row * ldc + col, ldc, add);
       }
     }
   }

@@ -6,7 +6,7 @@
 #include <omp.h>
 #endif
 
-#ifdef __F16C__
+#if defined(__F16C__) || defined(__AVX512BF16__)
 #include <immintrin.h>
 #endif
 

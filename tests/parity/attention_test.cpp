@@ -297,6 +297,24 @@ TEST_CASE("attention: a NaN reaches the rows that see it and no other") {
   }
 }
 
+TEST_CASE("attention: what an earlier call left behind never reaches a result") {
+  for (const Backend& backend : backends()) {
+    for (const Case& c : cases()) {
+      if (c.N() > 130 || c.d > 64) continue;
+      INFO(text(c));
+      Buffers clean(c), poisoned(c);
+      const Results expected = run(*backend.make(), clean);
+      const auto used = backend.make();
+      Case large = c;
+      large.bounds = {0, 192};
+      Buffers nans(large);
+      for (Guarded* x : {&nans.q, &nans.k, &nans.v, &nans.grad}) x->fill(NAN);
+      run(*used, nans);
+      CHECK(run(*used, poisoned) == expected);
+    }
+  }
+}
+
 TEST_CASE("attention: decoding repeats the bits of the forward pass") {
   for (const Backend& backend : backends()) {
     const auto k = backend.make();
