@@ -59,7 +59,8 @@ void agree(comm::Communicator& communicator, const std::optional<Error>& mine) {
   if (communicator.size() == 1) throw Error(Blame(cause.blame), problem, hint);
   throw Error(
       Blame(cause.blame),
-      cat("rank ", first, ": ", problem, others > 0 ? cat(" (", others, " other ranks failed too)") : ""),
+      cat("rank ", first, ": ", problem,
+          others > 0 ? cat(" (", others, others == 1 ? " other rank" : " other ranks", " failed too)") : ""),
       hint);
 }
 

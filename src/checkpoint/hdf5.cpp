@@ -1,6 +1,6 @@
 #include "checkpoint/hdf5.h"
 
-#include <array>
+#include <algorithm>
 #include <vector>
 
 #include "base/error.h"
@@ -28,11 +28,30 @@ std::string reason() {
   return deepest.empty() ? "HDF5 gives no reason" : std::string(trim(deepest));
 }
 
-std::string hint_for(const std::string& why) {
-  if (why.find("lock") != why.npos)
-    return "the file system may have no locks: set HDF5_USE_FILE_LOCKING=FALSE in the environment; "
-           "checkpoints don't need them";
-  return "is the folder writable, and is there space on the disk?";
+constexpr auto kHint = "is the folder writable, and is there space on the disk?";
+
+Handle access_properties(const fs::path& file, Refusal* refusal) {
+  const std::string doing = "set up access";
+  Handle access(H5Pcreate(H5P_FILE_ACCESS), H5Pclose, doing, file);
+  check(use_file_driver(access.id(), refusal), doing, file);
+  check(H5Pset_libver_bounds(access.id(), H5F_LIBVER_V18, H5F_LIBVER_LATEST), doing, file);
+  // HDF5 would let its cache of metadata grow to 32 MiB.
+  H5AC_cache_config_t cache = {};
+  cache.version = H5AC__CURR_CACHE_CONFIG_VERSION;
+  check(H5Pget_mdc_config(access.id(), &cache), doing, file);
+  cache.max_size = 4 << 20;
+  cache.min_size = std::min<std::size_t>(cache.min_size, cache.max_size);
+  cache.initial_size = std::min<std::size_t>(cache.initial_size, cache.max_size);
+  check(H5Pset_mdc_config(access.id(), &cache), doing, file);
+  return access;
+}
+
+Handle create(const fs::path& file, Refusal* refusal) {
+  const Handle access = access_properties(file, refusal);
+  const hid_t id = H5Fcreate(file.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, access.id());
+  if (id < 0 && !refusal->text.empty())
+    throw Error(Blame::machine, cat("cannot make ", file.string(), ": ", refusal->text), kHint);
+  return Handle(id, H5Fclose, "make a file", file);
 }
 
 }  // namespace
@@ -48,31 +67,24 @@ void start() {
 }
 
 void fail(const std::string& doing, const fs::path& file) {
-  const std::string why = reason();
-  throw Error(Blame::machine, cat("cannot ", doing, " in ", file.string(), ": ", why), hint_for(why));
+  throw Error(Blame::machine, cat("cannot ", doing, " in ", file.string(), ": ", reason()), kHint);
+}
+
+NewFile::NewFile(const fs::path& path)
+    : path_(path), refusal_(std::make_unique<Refusal>()), file_(create(path, refusal_.get())) {}
+
+void NewFile::check() const {
+  if (!refusal_->text.empty())
+    throw Error(Blame::machine, cat("cannot write ", path_.string(), ": ", refusal_->text), kHint);
+}
+
+void NewFile::close() {
+  file_.close("close", path_);
+  check();
 }
 
 Handle simple_space(const std::vector<hsize_t>& extent, const fs::path& file) {
   return Handle(H5Screate_simple(int(extent.size()), extent.data(), nullptr), H5Sclose, "describe a shape",
-                file);
-}
-
-Handle create_file(const fs::path& file) {
-  const Handle access(H5Pcreate(H5P_FILE_ACCESS), H5Pclose, "set up access", file);
-  check(H5Pset_fclose_degree(access.id(), H5F_CLOSE_STRONG), "set up access", file);
-  check(H5Pset_libver_bounds(access.id(), H5F_LIBVER_V18, H5F_LIBVER_LATEST), "set up access", file);
-  // Only this process knows the file's temporary name, so a lock guards nothing; and some file systems have none.
-  check(H5Pset_file_locking(access.id(), /*use=*/false, /*ignore_when_disabled=*/true), "set up access",
-        file);
-  // HDF5 would let its cache of metadata grow to 32 MiB.
-  H5AC_cache_config_t cache = {};
-  cache.version = H5AC__CURR_CACHE_CONFIG_VERSION;
-  check(H5Pget_mdc_config(access.id(), &cache), "set up access", file);
-  cache.max_size = 4 << 20;
-  cache.min_size = std::min<std::size_t>(cache.min_size, cache.max_size);
-  cache.initial_size = std::min<std::size_t>(cache.initial_size, cache.max_size);
-  check(H5Pset_mdc_config(access.id(), &cache), "set up access", file);
-  return Handle(H5Fcreate(file.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, access.id()), H5Fclose, "create a file",
                 file);
 }
 

@@ -4,12 +4,15 @@
 #include <hdf5.h>
 
 #include <filesystem>
+#include <memory>
 #include <mutex>
 #include <span>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
+
+#include "checkpoint/file_driver.h"
 
 namespace zt::checkpoint::hdf5 {
 
@@ -25,8 +28,7 @@ class Use {
 // Starts the library. An HDF5 built for MPI looks at MPI when it starts, so this belongs to the thread that uses MPI.
 void start();
 
-// Throws Error(machine): what couldn't be done in which file, with HDF5's own reason, and for failing locks the
-// setting that helps.
+// Throws Error(machine): what couldn't be done in which file, with HDF5's own reason.
 [[noreturn]] void fail(const std::string& doing, const std::filesystem::path& file);
 
 inline void check(herr_t status, const std::string& doing, const std::filesystem::path& file) {
@@ -57,8 +59,21 @@ class Handle {
   Close close_;
 };
 
-// A new file, the plain driver, readable by HDF5 1.8 (1.10 for virtual datasets).
-Handle create_file(const std::filesystem::path& file);
+// A new file, readable by HDF5 1.8 (1.10 for virtual datasets). What the disk refuses is thrown by check() and close(),
+// not by the calls that write.
+class NewFile {
+ public:
+  explicit NewFile(const std::filesystem::path& path);
+  hid_t id() const { return file_.id(); }
+  void check() const;
+  void close();
+
+ private:
+  std::filesystem::path path_;
+  std::unique_ptr<Refusal> refusal_;  // outlives file_
+  Handle file_;
+};
+
 Handle simple_space(const std::vector<hsize_t>& extent, const std::filesystem::path& file);
 
 void write_attribute(hid_t object, const char* name, std::string_view text,

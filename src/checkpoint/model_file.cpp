@@ -68,8 +68,7 @@ std::vector<hsize_t> extents(const std::vector<std::uint64_t>& numbers) {
 
 class ModelFile {
  public:
-  ModelFile(const fs::path& path, const Manifest& manifest)
-      : path_(path), manifest_(manifest), file_(hdf5::create_file(path)) {
+  ModelFile(const fs::path& path, const Manifest& manifest) : path_(path), manifest_(manifest), file_(path) {
     hdf5::write_attribute(file_.id(), "format", "zerotrain model", path_);
     hdf5::write_attribute(file_.id(), "version", 1, path_);
     hdf5::write_attribute(file_.id(), "step", manifest.state.step, path_);
@@ -93,10 +92,7 @@ class ModelFile {
     set.close(doing, path_);
   }
 
-  void close() {
-    hdf5::check(H5Fflush(file_.id(), H5F_SCOPE_LOCAL), "flush", path_);
-    file_.close("close", path_);
-  }
+  void close() { file_.close(); }
 
  private:
   void map(const hdf5::Handle& creation, const hdf5::Handle& space, const std::string& tensor,
@@ -117,7 +113,7 @@ class ModelFile {
 
   fs::path path_;
   const Manifest& manifest_;
-  hdf5::Handle file_;
+  hdf5::NewFile file_;
 };
 
 }  // namespace

@@ -37,7 +37,7 @@ std::string_view bytes_of(const Piece& p) {
 
 class RankFile {
  public:
-  RankFile(const fs::path& path, int rank) : path_(path), rank_(rank), file_(hdf5::create_file(path)) {
+  RankFile(const fs::path& path, int rank) : path_(path), rank_(rank), file_(path) {
     hdf5::write_attribute(file_.id(), "format", "zerotrain rank file", path_);
     hdf5::write_attribute(file_.id(), "version", 1, path_);
   }
@@ -57,6 +57,7 @@ class RankFile {
     const haddr_t offset = H5Dget_offset(set.id());
     if (offset == HADDR_UNDEF) hdf5::fail(doing, path_);
     write_data(set, space, piece, doing);
+    file_.check();
     set.close(doing, path_);
     group.close(doing, path_);
     return {piece.tensor,
@@ -65,10 +66,7 @@ class RankFile {
             {rank_, piece.first, piece.count, std::int64_t(offset), digest}};
   }
 
-  void close() {
-    hdf5::check(H5Fflush(file_.id(), H5F_SCOPE_LOCAL), "flush", path_);
-    file_.close("close", path_);
-  }
+  void close() { file_.close(); }
 
  private:
   hdf5::Handle group_of(const std::string& tensor) {
@@ -103,7 +101,7 @@ class RankFile {
 
   fs::path path_;
   int rank_;
-  hdf5::Handle file_;
+  hdf5::NewFile file_;
   std::set<std::string> groups_;
 };
 
