@@ -40,7 +40,6 @@ struct Wide {
 
 #ifdef __AVX512BF16__
 struct Narrow {
-  using Words = std::uint32_t __attribute__((vector_size(64)));
   static constexpr int kPack = 2;
   static int words(int elements) { return (elements + 1) / 2; }
   static Floats add_product(Floats sum, float x, Floats row) {

@@ -40,6 +40,7 @@ inline int thread_number() {
 constexpr int kLanes = 16;
 using Floats = float __attribute__((vector_size(64)));
 using Ints = std::int32_t __attribute__((vector_size(64)));
+using Words = std::uint32_t __attribute__((vector_size(64)));
 using Shorts = std::uint16_t __attribute__((vector_size(32)));
 
 inline Floats splat(float x) { return Floats{} + x; }
@@ -52,7 +53,6 @@ inline Floats load(const float* p) {
 inline Floats load(const bf16* p) {
   Shorts half;
   std::memcpy(&half, p, sizeof half);
-  using Words = std::uint32_t __attribute__((vector_size(64)));
   const Words wide = __builtin_convertvector(half, Words) << 16;
   return std::bit_cast<Floats>(wide);
 }
@@ -60,7 +60,6 @@ inline Floats load(const bf16* p) {
 inline void store(float* p, Floats x) { std::memcpy(p, &x, sizeof x); }
 // Rounds to nearest even, as zt::bf16 does; NaN stays NaN.
 inline void store(bf16* p, Floats x) {
-  using Words = std::uint32_t __attribute__((vector_size(64)));
   const Words u = std::bit_cast<Words>(x);
   const Words rounded = (u + 0x7fffu + (u >> 16 & 1)) >> 16;
   const Words kept = (u & 0x7fffffffu) > 0x7f800000u ? (u >> 16 | 0x40u) : rounded;
@@ -181,7 +180,8 @@ inline Floats exp_of(Floats x) {
   p = p * r + 1.6666665459e-1f;
   p = p * r + 5.0000001201e-1f;
   p = p * (r * r) + r + 1.f;
-  const Ints power = (std::bit_cast<Ints>(shifted) - std::bit_cast<std::int32_t>(kMagic) + 127) << 23;
+  // Unsigned: where x isn't finite or far outside, these bits mean nothing and are not used.
+  const Words power = (std::bit_cast<Words>(shifted) - std::bit_cast<std::uint32_t>(kMagic) + 127) << 23;
   p *= std::bit_cast<Floats>(power);
   p = x < -87.3f ? Floats{} : p;
   return x > 88.3f ? splat(__builtin_inff()) : p;
