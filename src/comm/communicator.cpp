@@ -1,6 +1,8 @@
 #include "comm/communicator.h"
 
+#include <algorithm>
 #include <array>
+#include <functional>
 #include <limits>
 
 #include "base/error.h"
@@ -85,6 +87,9 @@ void Communicator::exchange(std::span<const std::byte> mine, std::span<std::byte
   if (all.size() != mine.size() * std::size_t(size_))
     refuse("exchange", cat(all.size(), " bytes for ", size_, " messages of ", mine.size()));
   if (mine.empty()) return;
+  const std::less<const std::byte*> before;
+  if (before(mine.data(), all.data() + all.size()) && before(all.data(), mine.data() + mine.size()))
+    refuse("exchange", "the message overlaps the answers");
   if (size_ == 1) {
     std::copy(mine.begin(), mine.end(), all.begin());
     return;

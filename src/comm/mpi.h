@@ -11,20 +11,28 @@ namespace zt::comm {
 // variables are set. Does not touch MPI.
 bool launched();
 
-// MPI, started for the life of this object; MPI_THREAD_SERIALIZED. At most one in a process.
+class Troubles;
+
+// MPI, started for the life of this object; MPI_THREAD_SERIALIZED. At most one in a process, and it outlives all
+// communicators. Throws Error(usage) when the launcher counts other ranks than MPI does.
 class MpiSession {
  public:
   MpiSession();
-  ~MpiSession();  // finalizes, unless abort() was called
+  // Finalizes, unless a collective has failed or an exception is on its way: finalizing waits for all ranks.
+  ~MpiSession();
   MpiSession(const MpiSession&) = delete;
   MpiSession& operator=(const MpiSession&) = delete;
 
-  // All ranks. Uses shared-memory windows when all ranks are on one node, else pairwise messages.
+  // All ranks. Uses shared-memory windows when all ranks are on one node, else pairwise messages; solo() when
+  // there is one rank.
   std::unique_ptr<Communicator> world(double timeout_seconds);
   // The same over messages only: for tests and for comparing.
   std::unique_ptr<Communicator> world_over_messages(double timeout_seconds);
   // Ends the whole job with this exit status. Does not return.
   [[noreturn]] static void abort(int status);
+
+ private:
+  std::unique_ptr<Troubles> troubles_;
 };
 
 }  // namespace zt::comm

@@ -12,7 +12,7 @@ using namespace std::chrono_literals;
 
 // A look costs some nanoseconds, a yield about one microsecond, a sleep some 60 microseconds with the timer slack
 // of Linux: the quick phases together last about as long as one sleep.
-constexpr int kLooks = 500, kYields = 100;
+constexpr int kLooks = 1000, kYields = 100;
 constexpr auto kSleep = 20us;
 
 std::string rank_list(const std::vector<int>& ranks) {

@@ -107,8 +107,9 @@ TEST_CASE("threads: traffic is what a ring would send, to the byte") {
       comm.all_reduce(whole.data(), Dtype::f32, Dtype::bf16, 100);  // bf16 to the owner, fp32 back
       CHECK(comm.traffic() - before == comm::Traffic{.all_reduce = 600 * others});
       comm.broadcast(whole.data(), 40, ranks - 1);
-      std::vector<std::byte> all(std::size_t(ranks) * 8);
-      comm.exchange(std::span<const std::byte>(all.data(), 8), std::span<std::byte>(all));
+      const double mine = 1;
+      std::vector<double> all(std::size_t(ranks), 0.);
+      comm.exchange(std::span(&mine, 1), std::span(all));
       comm.barrier();
       const std::int64_t sent = comm.rank() == ranks - 1 ? 40 * others : 0;
       CHECK((comm.traffic() - before).control == sent + 8 * others);

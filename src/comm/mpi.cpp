@@ -1,0 +1,57 @@
+#include "comm/mpi.h"
+
+#include <cstdlib>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "comm/launcher.h"
+#include "comm/ranks.h"
+
+namespace zt::comm {
+
+MpiSession::MpiSession() : troubles_(std::make_unique<Troubles>()) {
+  int before = 0;
+  MPI_Initialized(&before);
+  if (before != 0) throw Error(Blame::bug, "MPI is started twice in one process");
+  // Inside a node Open MPI lets one process read another's memory, by a system call for each message. Copying
+  // through shared memory is about twice as fast (bench/comm), and needs no such permission. Users can override.
+  setenv("OMPI_MCA_btl_vader_single_copy_mechanism", "none", 0);
+  int provided = 0;
+  check_mpi(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &provided), "MPI_Init_thread");
+  MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+  if (provided < MPI_THREAD_SERIALIZED)
+    throw Error(Blame::machine,
+                cat("this MPI offers thread level ", provided, ", but ", MPI_THREAD_SERIALIZED,
+                    " (MPI_THREAD_SERIALIZED) is needed"),
+                "use an MPI that was built with threads");
+  int ranks = 0;
+  check_mpi(MPI_Comm_size(MPI_COMM_WORLD, &ranks), "MPI_Comm_size");
+  require_same_ranks(launcher(), ranks);
+}
+
+MpiSession::~MpiSession() {
+  // MPI_Finalize waits for all ranks. Without it the launcher sees a rank end early, and ends the others.
+  if (!troubles_->any()) MPI_Finalize();
+}
+
+std::unique_ptr<Communicator> MpiSession::world(double timeout_seconds) {
+  std::unique_ptr<Ranks> ranks = Ranks::world(timeout_seconds);
+  if (ranks->size() == 1) return solo();
+  if (ranks->on_one_node()) {
+    if (auto windows = over_windows(ranks)) return windows;
+  }
+  return over_messages(std::move(ranks));
+}
+
+std::unique_ptr<Communicator> MpiSession::world_over_messages(double timeout_seconds) {
+  std::unique_ptr<Ranks> ranks = Ranks::world(timeout_seconds);
+  if (ranks->size() == 1) return solo();
+  return over_messages(std::move(ranks));
+}
+
+void MpiSession::abort(int status) {
+  MPI_Abort(MPI_COMM_WORLD, status);
+  std::_Exit(status);
+}
+
+}  // namespace zt::comm
