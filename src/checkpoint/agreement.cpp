@@ -56,8 +56,8 @@ void agree(comm::Communicator& communicator, const std::optional<Error>& mine) {
   const bool me = communicator.rank() == first;
   const std::string problem = broadcast(communicator, me ? mine->problem() : "", cause.problem_bytes, first);
   const std::string hint = broadcast(communicator, me ? mine->hint() : "", cause.hint_bytes, first);
-  if (communicator.size() == 1) throw Error(Blame(cause.blame), problem, hint);
-  throw Error(
+  if (others == communicator.size() - 1) throw AgreedError(Blame(cause.blame), problem, hint);
+  throw AgreedError(
       Blame(cause.blame),
       cat("rank ", first, ": ", problem,
           others > 0 ? cat(" (", others, others == 1 ? " other rank" : " other ranks", " failed too)") : ""),

@@ -4,9 +4,9 @@
 #include <doctest/doctest.h>
 #include <xxhash.h>
 
+#include <fstream>
 #include <random>
 
-#include "base/file.h"
 #include "base/text.h"
 #include "pretend.h"
 #include "support/paths.h"
@@ -48,7 +48,7 @@ std::string flipped(std::string bytes, std::size_t at) {
   return bytes;
 }
 
-void put(const fs::path& file, const std::string& bytes) { write_file(file, bytes); }
+void put(const fs::path& file, const std::string& bytes) { std::ofstream(file, std::ios::binary) << bytes; }
 
 std::string all(const std::vector<std::string>& faults) { return join(faults, "; "); }
 

@@ -3,10 +3,12 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
 
+#include "base/text.h"
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/save.h"
 #include "comm/threads.h"
