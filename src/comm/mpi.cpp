@@ -49,6 +49,15 @@ std::unique_ptr<Communicator> MpiSession::world_over_messages(double timeout_sec
   return over_messages(std::move(ranks));
 }
 
+int MpiSession::ranks_on_this_node() const {
+  MPI_Comm node = MPI_COMM_NULL;
+  int ranks = 1;
+  MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &node);
+  MPI_Comm_size(node, &ranks);
+  MPI_Comm_free(&node);
+  return ranks;
+}
+
 void MpiSession::abort(int status) {
   MPI_Abort(MPI_COMM_WORLD, status);
   std::_Exit(status);

@@ -28,6 +28,8 @@ class MpiSession {
   std::unique_ptr<Communicator> world(double timeout_seconds);
   // The same over messages only: for tests and for comparing.
   std::unique_ptr<Communicator> world_over_messages(double timeout_seconds);
+  // How many ranks share this node.
+  int ranks_on_this_node() const;
   // Ends the whole job with this exit status. Does not return.
   [[noreturn]] static void abort(int status);
 

@@ -52,22 +52,22 @@ std::string difference(const std::string& what, const Communicator& comm, const 
 
 }  // namespace
 
-std::vector<float> contribution(std::uint64_t seed, int rank, std::int64_t elements) {
+std::vector<float> contribution(std::uint64_t seed, int rank, std::int64_t first, std::int64_t n) {
   const RandomStream stream{seed, Purpose::test, std::uint32_t(rank), 2};
-  std::vector<float> values(std::size_t(elements), 0.f);
+  std::vector<float> values(std::size_t(n), 0.f);
   for (std::size_t i = 0; i < values.size(); ++i) {
-    const std::uint64_t word = stream.u64(i);
+    const std::uint64_t word = stream.u64(std::uint64_t(first) + i);
     const float size = std::ldexp(1.f, int(word >> 40 & 15) - 8);
     values[i] = (uniform(std::uint32_t(word)) - 0.5f) * size;
   }
   return values;
 }
 
-std::vector<float> rank_order_sum(std::uint64_t seed, int ranks, std::int64_t elements, Dtype dtype,
-                                  Dtype wire) {
-  std::vector<float> sum(std::size_t(elements), 0.f);
+std::vector<float> rank_order_sum(std::uint64_t seed, int ranks, std::int64_t first, std::int64_t n,
+                                  Dtype dtype, Dtype wire) {
+  std::vector<float> sum(std::size_t(n), 0.f);
   for (int r = 0; r < ranks; ++r) {
-    const std::vector<float> values = contribution(seed, r, elements);
+    const std::vector<float> values = contribution(seed, r, first, n);
     for (std::size_t i = 0; i < sum.size(); ++i) {
       const float x = rounded(rounded(values[i], dtype), wire);
       sum[i] = r == 0 ? x : sum[i] + x;
@@ -91,9 +91,8 @@ std::string wrong_in_all_gather(Communicator& comm, std::int64_t slice_bytes, st
 std::string wrong_in_reduce_scatter(Communicator& comm, Dtype dtype, Dtype wire, std::int64_t slice_elements,
                                     std::uint64_t seed) {
   const std::int64_t all = slice_elements * comm.size(), first = slice_elements * comm.rank();
-  Bytes whole = stored(contribution(seed, comm.rank(), all), dtype);
-  const std::vector<float> sum = rank_order_sum(seed, comm.size(), all, dtype, wire);
-  const Bytes want = stored({sum.begin() + first, sum.begin() + first + slice_elements}, dtype);
+  Bytes whole = stored(contribution(seed, comm.rank(), 0, all), dtype);
+  const Bytes want = stored(rank_order_sum(seed, comm.size(), first, slice_elements, dtype, wire), dtype);
   comm.reduce_scatter(whole.data(), dtype, wire, slice_elements);
   return difference(cat("reduce_scatter of ", slice_elements, " ", name(dtype), " a slice as ", name(wire)),
                     comm, whole.data() + first * size_of(dtype), want);
@@ -102,8 +101,8 @@ std::string wrong_in_reduce_scatter(Communicator& comm, Dtype dtype, Dtype wire,
 std::string wrong_in_all_reduce(Communicator& comm, Dtype dtype, Dtype wire, std::int64_t slice_elements,
                                 std::uint64_t seed) {
   const std::int64_t all = slice_elements * comm.size();
-  Bytes whole = stored(contribution(seed, comm.rank(), all), dtype);
-  const Bytes want = stored(rank_order_sum(seed, comm.size(), all, dtype, wire), dtype);
+  Bytes whole = stored(contribution(seed, comm.rank(), 0, all), dtype);
+  const Bytes want = stored(rank_order_sum(seed, comm.size(), 0, all, dtype, wire), dtype);
   comm.all_reduce(whole.data(), dtype, wire, slice_elements);
   return difference(cat("all_reduce of ", slice_elements, " ", name(dtype), " a slice as ", name(wire)), comm,
                     whole.data(), want);

@@ -9,13 +9,14 @@
 
 namespace zt::test {
 
-// Values that make the order of addition visible in fp32: of mixed sign and size. `seed` names the buffer.
-std::vector<float> contribution(std::uint64_t seed, int rank, std::int64_t elements);
+// Elements [first, first + n) of a rank's buffer, which `seed` names: of mixed sign and size, so that the order of
+// addition shows in fp32.
+std::vector<float> contribution(std::uint64_t seed, int rank, std::int64_t first, std::int64_t n);
 
 // The sum of all ranks' contributions: fp32, in rank order, each rounded through the wire first, then rounded
 // to dtype and widened again.
-std::vector<float> rank_order_sum(std::uint64_t seed, int ranks, std::int64_t elements, Dtype dtype,
-                                  Dtype wire);
+std::vector<float> rank_order_sum(std::uint64_t seed, int ranks, std::int64_t first, std::int64_t n,
+                                  Dtype dtype, Dtype wire);
 
 // Each performs one collective on fresh buffers and returns what is wrong, or "" when every bit is right.
 std::string wrong_in_all_gather(comm::Communicator& comm, std::int64_t slice_bytes, std::uint64_t seed);
