@@ -114,7 +114,9 @@ int main(int argc, char** argv) {
   const Settings s = parse(argc, argv);
   const spec::ModelSpec m = gpt2_124m();
   exec::EngineOptions options;
-  options.shape = {size_of(s.dtype), false, true, s.length, s.rows, 1, 1, {s.recompute, 1}};
+  options.shape.sequence_length = s.length;
+  options.shape.rows = s.rows;
+  options.shape.policy.recompute = s.recompute;
   options.dtype = s.dtype;
   exec::Engine engine(m, options);
   shard::initialise(engine.params(), m, 1);

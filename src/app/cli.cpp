@@ -13,6 +13,8 @@
 namespace zt::app {
 namespace {
 
+constexpr int kMaxRanks = 65536;
+
 // What the chosen command will do once the whole command line has been read.
 using Action = std::function<int()>;
 
@@ -25,13 +27,19 @@ CLI::Option* add_recipe(CLI::App& command, RecipeArgs& args) {
   return command.add_option("--recipe", args.path, "The recipe, a YAML file")->type_name("FILE");
 }
 
+void add_ranks(CLI::App& command, int& ranks, const std::string& what) {
+  command.add_option("--ranks", ranks, what)->type_name("N")->check(CLI::Range(1, kMaxRanks));
+}
+
 // More rows or tokens than anybody waits for; beyond it a number is a typing error.
 constexpr std::int64_t kMaxCount = 1'000'000'000;
 
 struct Options {
   RecipeArgs recipe;
-  bool dry_run = false, json = false, decode = false;
-  std::string section, tokenizer, model, to, dtype;
+  TrainArgs train;
+  bool json = false, decode = false;
+  int ranks = 1;
+  std::string section, tokenizer, model, to, dtype, checkpoint;
   std::int64_t rows = 3;
   GenerateArgs generate;
 };
@@ -48,13 +56,15 @@ void add_recipe_commands(CLI::App& program, Options& o, Action& action) {
       program, "plan", "Print what a step needs in memory, before anything is allocated. To stdout.",
       "zerotrain plan --recipe recipes/gpt2-124m.yaml");
   add_recipe(*command, o.recipe)->required();
+  add_ranks(*command, o.ranks, "For so many ranks");
   command->add_flag("--json", o.json, "Print JSON");
-  command->callback([&] { action = [&] { return plan(o.recipe, o.json); }; });
+  command->callback([&] { action = [&] { return plan(o.recipe, o.ranks, o.json); }; });
 
   command = add_command(program, "explain", "Print the list of operations of one training step. To stdout.",
                         "zerotrain explain --recipe recipes/gpt2-124m.yaml");
   add_recipe(*command, o.recipe)->required();
-  command->callback([&] { action = [&] { return explain(o.recipe); }; });
+  add_ranks(*command, o.ranks, "For so many ranks");
+  command->callback([&] { action = [&] { return explain(o.recipe, o.ranks); }; });
 
   command =
       add_command(program, "check", "Check a recipe; print every value and where it comes from. To stdout.",
@@ -75,7 +85,9 @@ void add_recipe_commands(CLI::App& program, Options& o, Action& action) {
                         "Loss of a model on a recipe's validation data, as one JSON line. To stdout.",
                         "zerotrain eval --model runs/quickstart/export --recipe recipes/quickstart.yaml");
   add_recipe(*command, o.recipe)->required();
-  command->add_option("--model", o.model, "A Hugging Face model folder")->type_name("DIR")->required();
+  command->add_option("--model", o.model, "A Hugging Face model folder, or a checkpoint")
+      ->type_name("DIR")
+      ->required();
   command->callback([&] { action = [&] { return evaluate(o.model, o.recipe); }; });
 }
 
@@ -109,7 +121,9 @@ void add_model_commands(CLI::App& program, Options& o, Action& action) {
   command =
       add_command(program, "generate", "Write text with a model. To stdout.",
                   "zerotrain generate --model runs/quickstart/export --prompt 'Love, n.' --max-tokens 200");
-  command->add_option("--model", g.model, "A Hugging Face model folder")->type_name("DIR")->required();
+  command->add_option("--model", g.model, "A Hugging Face model folder, or a checkpoint")
+      ->type_name("DIR")
+      ->required();
   command->add_option("--prompt", g.prompt, "What the text begins with");
   command->add_flag("--greedy", g.greedy, "Always take the most likely token");
   command->add_option("--temperature", g.temperature, "Below 1 bolder, above 1 wilder")
@@ -124,14 +138,42 @@ void add_model_commands(CLI::App& program, Options& o, Action& action) {
   command->add_option("--seed", g.seed, "The same seed draws the same text")->capture_default_str();
   command->callback([&] { action = [&] { return generate(g); }; });
 
-  command =
-      add_command(program, "export", "Write a model as a complete Hugging Face folder. To the folder --to.",
-                  "zerotrain export --model runs/quickstart/export --to quickstart-bf16 --dtype bf16");
-  command->add_option("--model", o.model, "A Hugging Face model folder")->type_name("DIR")->required();
+  command = add_command(
+      program, "export",
+      "Write a checkpoint or a model as a complete Hugging Face folder. To the folder --to.",
+      "zerotrain export --checkpoint runs/quickstart/checkpoints/step-00001500 --to quickstart-bf16 "
+      "--dtype bf16");
+  CLI::Option_group* const from = command->add_option_group("source");
+  from->add_option("--checkpoint", o.checkpoint, "A checkpoint: a step folder")->type_name("DIR");
+  from->add_option("--model", o.model, "A Hugging Face model folder")->type_name("DIR");
+  from->require_option(1);
   command->add_option("--to", o.to, "The folder to make")->type_name("DIR")->required();
   command->add_option("--dtype", o.dtype, "Number format of the weights; as stored if not given")
       ->check(CLI::IsMember({"bf16", "f16", "f32"}));
-  command->callback([&] { action = [&] { return export_folder(o.model, o.to, o.dtype); }; });
+  command->callback([&] {
+    action = [&] { return export_folder(o.model.empty() ? o.checkpoint : o.model, o.to, o.dtype); };
+  });
+}
+
+void add_checkpoint_commands(CLI::App& program, Options& o, Action& action) {
+  CLI::App* const group = add_command(
+      program, "checkpoint", "Show what checkpoints hold, and whether every byte is right. To stdout.",
+      "zerotrain checkpoint list runs/quickstart");
+  group->require_subcommand(1);
+  const auto add = [&](const std::string& name, const std::string& what, const std::string& example,
+                       int (*run)(const std::string&)) {
+    CLI::App* const command = add_command(*group, name, what, example);
+    command->add_option("path", o.checkpoint, "A run's folder, or a step folder")
+        ->type_name("DIR")
+        ->required();
+    command->callback([&action, &o, run] { action = [&o, run] { return run(o.checkpoint); }; });
+  };
+  add("list", "List a run's checkpoints by step, broken ones with the reason. To stdout.",
+      "zerotrain checkpoint list runs/quickstart", list_checkpoints);
+  add("verify", "Read every byte and compare it with its digest; status 4 names what differs. To stdout.",
+      "zerotrain checkpoint verify runs/quickstart/checkpoints/step-00001500", verify_checkpoint);
+  add("inspect", "Print a checkpoint's state and tensors as JSON. To stdout.",
+      "zerotrain checkpoint inspect runs/quickstart/checkpoints/step-00001500", inspect_checkpoint);
 }
 
 void require_known_command(const CLI::App& program, int argc, char** argv) {
@@ -163,12 +205,21 @@ int run(int argc, char** argv) {
   program.set_version_flag("--version", "zerotrain " ZEROTRAIN_VERSION);
   Options o;
   Action action;
-  add_recipe(program, o.recipe);
-  program.add_flag("--dry-run", o.dry_run, "Open, check and plan everything; write nothing");
+  add_recipe(program, o.train.recipe);
+  add_ranks(program, o.train.ranks, "Without a launcher: so many virtual ranks in one process");
+  program
+      .add_option(
+          "--resume", o.train.resume,
+          "Whether to go on from a checkpoint: auto (the newest good one, if there is one), must, never, or "
+          "the path of one")
+      ->type_name("WORD|PATH")
+      ->capture_default_str();
+  program.add_flag("--dry-run", o.train.dry_run, "Open, check and plan everything; write nothing");
   program.require_subcommand(0, 1);
   add_recipe_commands(program, o, action);
   add_manual_commands(program, o, action);
   add_model_commands(program, o, action);
+  add_checkpoint_commands(program, o, action);
   require_known_command(program, argc, argv);
   try {
     program.parse(argc, argv);
@@ -179,10 +230,10 @@ int run(int argc, char** argv) {
                 "zerotrain --help lists the commands, zerotrain COMMAND --help their options");
   }
   if (action) return delivered(action());
-  if (o.recipe.path.empty())
+  if (o.train.recipe.path.empty())
     throw Error(Blame::usage, "no recipe was given",
                 "zerotrain --recipe FILE trains; zerotrain --help lists the commands");
-  return train(o.recipe, o.dry_run);
+  return train(o.train);
 }
 
 }  // namespace zt::app

@@ -15,9 +15,16 @@ struct RecipeArgs {
   std::vector<std::string> sets;
 };
 
-int train(const RecipeArgs& recipe, bool dry_run);
-int plan(const RecipeArgs& recipe, bool json);
-int explain(const RecipeArgs& recipe);
+struct TrainArgs {
+  RecipeArgs recipe;
+  bool dry_run = false;
+  std::string resume = "auto";
+  int ranks = 0;  // virtual ranks in this process; 0: those of the launcher, or one
+};
+int train(const TrainArgs& args);
+
+int plan(const RecipeArgs& recipe, int ranks, bool json);
+int explain(const RecipeArgs& recipe, int ranks);
 int check(const RecipeArgs& recipe);
 int keys(const std::string& section);
 int schema();
@@ -36,5 +43,9 @@ struct GenerateArgs {
 int generate(const GenerateArgs& args);
 
 int export_folder(const std::string& model, const std::string& to, const std::string& dtype);
+
+int list_checkpoints(const std::string& path);
+int verify_checkpoint(const std::string& path);
+int inspect_checkpoint(const std::string& path);
 
 }  // namespace zt::app

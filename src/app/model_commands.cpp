@@ -15,7 +15,7 @@
 namespace zt::app {
 
 static std::unique_ptr<text::Tokenizer> tokenizer_of(const std::string& name) {
-  return name == "byte" ? text::byte_tokenizer() : text::load_tokenizer(name);
+  return name == "byte" ? text::byte_tokenizer() : text::load_tokenizer(train::tokenizer_folder(name));
 }
 
 static std::vector<std::int32_t> parse_ids(const std::string& line, std::int64_t number,
@@ -88,8 +88,8 @@ static std::optional<std::int32_t> start_token(const text::Tokenizer& tokenizer,
 }
 
 int generate(const GenerateArgs& args) {
-  const train::ModelSource source = train::open_model_folder(args.model);
-  const auto tokenizer = text::load_tokenizer(args.model);
+  const train::ModelSource source = train::open_any_model(args.model);
+  const auto tokenizer = text::load_tokenizer(train::tokenizer_folder(args.model));
   const std::vector<std::int32_t> content = tokenizer->encode(args.prompt);
   std::vector<std::int32_t> prompt;
   if (const auto start = start_token(*tokenizer, args.prompt.empty())) prompt.push_back(*start);
@@ -110,10 +110,18 @@ int generate(const GenerateArgs& args) {
   return 0;
 }
 
+// The format a model's weights are kept in; of a checkpoint, the run's.
+static Dtype stored_dtype(const train::ModelSource& source) {
+  if (!source.checkpoint) return source.folder->stored_dtype();
+  Dtype dtype = Dtype::f32;
+  parse_dtype(source.checkpoint->state().dtype, &dtype);
+  return dtype;
+}
+
 int export_folder(const std::string& model, const std::string& to, const std::string& dtype) {
-  const train::ModelSource source = train::open_model_folder(model);
-  const auto tokenizer = text::load_tokenizer(model);
-  Dtype wanted = source.folder->stored_dtype();
+  const train::ModelSource source = train::open_any_model(model);
+  const auto tokenizer = text::load_tokenizer(train::tokenizer_folder(model));
+  Dtype wanted = stored_dtype(source);
   if (dtype == "bf16") wanted = Dtype::bf16;
   if (dtype == "f16") wanted = Dtype::f16;
   if (dtype == "f32") wanted = Dtype::f32;

@@ -7,27 +7,28 @@
 #include "base/text.h"
 #include "data/order.h"
 #include "recipe/recipe.h"
+#include "spec/freeze.h"
 #include "train/evaluate.h"
 #include "train/setup.h"
-#include "train/trainer.h"
 
 namespace zt::app {
 
 using Json = nlohmann::ordered_json;
 
-static recipe::Loaded load(const RecipeArgs& args) { return recipe::load(args.path, args.sets); }
-
-int train(const RecipeArgs& args, bool dry_run) { return train::train(load(args), dry_run); }
-
-static plan::StepPlan plan_of(const RecipeArgs& args) {
-  const recipe::Loaded loaded = load(args);
-  const spec::ModelSpec model = train::open_spec(loaded.recipe);
-  train::check_context(loaded.recipe, model);
-  return plan::plan_step(model, train::step_shape(loaded.recipe, true));
+static recipe::Loaded load(const RecipeArgs& args, int ranks = 1) {
+  return recipe::load(args.path, args.sets, ranks);
 }
 
-int plan(const RecipeArgs& args, bool json) {
-  const plan::StepPlan p = plan_of(args);
+static plan::StepPlan plan_of(const RecipeArgs& args, int ranks) {
+  const recipe::Loaded loaded = load(args, ranks);
+  spec::ModelSpec model = train::open_spec(loaded.recipe);
+  spec::freeze(model, loaded.recipe.train.freeze);
+  train::check_context(loaded.recipe, model);
+  return plan::plan_step(model, train::step_shape(loaded.recipe, true, ranks));
+}
+
+int plan(const RecipeArgs& args, int ranks, bool json) {
+  const plan::StepPlan p = plan_of(args, ranks);
   if (!json) {
     std::cout << plan::text(p);
     return 0;
@@ -35,14 +36,18 @@ int plan(const RecipeArgs& args, bool json) {
   Json out;
   for (const auto& [purpose, bytes] : p.bill) out["bytes"][purpose] = bytes;
   out["total_bytes"] = p.total();
+  out["traffic"] = {{"all_gather", p.traffic.all_gather},
+                    {"reduce_scatter", p.traffic.reduce_scatter},
+                    {"all_reduce", p.traffic.all_reduce}};
+  out["paper_traffic"] = p.paper_traffic;
   out["train_ops"] = p.train.ops.size();
   out["train_fingerprint"] = fingerprint(p.train);
   std::cout << out.dump(2) << "\n";
   return 0;
 }
 
-int explain(const RecipeArgs& args) {
-  const plan::StepPlan p = plan_of(args);
+int explain(const RecipeArgs& args, int ranks) {
+  const plan::StepPlan p = plan_of(args, ranks);
   std::cout << schedule::text(p.train) << "\n" << plan::text(p);
   return 0;
 }
@@ -94,7 +99,7 @@ int evaluate(const std::string& model, RecipeArgs args) {
                 "add --set data.validation.fraction=0.1");
   r.model.base = model;
   r.model.config = nullptr;
-  r.tokenizer = {std::nullopt, model};
+  r.tokenizer = {std::nullopt, train::tokenizer_folder(model).string()};
   const train::Setup s = train::open(r, train::Use::evaluation);
   exec::Engine engine(s.source.spec, train::engine_options(r, false));
   train::load_weights(s.source, engine.params(), 0);

@@ -61,6 +61,10 @@ Row Dataset::row(std::int64_t number) const {
   return row;
 }
 
+std::string Dataset::digest() const {
+  return digest_of(cat(file_.digest(), " length ", length_, " packing ", packing_));
+}
+
 exec::HostBatch make_batch(std::span<const Row> rows, std::int64_t count, std::int64_t length) {
   if (static_cast<std::int64_t>(rows.size()) > count)
     throw Error(Blame::bug, cat(rows.size(), " rows do not fit a batch of ", count));

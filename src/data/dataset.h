@@ -33,6 +33,8 @@ class Dataset {
   std::int64_t documents() const { return file_.documents(); }
   std::int64_t length() const { return length_; }
   Row row(std::int64_t number) const;
+  // Of everything that decides the rows: the tokens, the length, packing.
+  std::string digest() const;
 
  private:
   struct Start {

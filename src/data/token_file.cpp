@@ -83,6 +83,7 @@ TokenFile::TokenFile(const fs::path& path) : file_(path, Blame::data) {
       h.documents > room || ids_bytes(h.tokens, h.width) + (h.documents + 1) * 8 != room)
     throw Error(Blame::data, cat(bad, "its size is ", bytes.size(), " bytes, its header says otherwise"),
                 kCure);
+  digest_ = fmt::format("{:016x}", h.digest);
   tokens_ = h.tokens;
   documents_ = h.documents;
   width_ = static_cast<int>(h.width);

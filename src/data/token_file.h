@@ -25,6 +25,8 @@ class TokenFile {
 
   std::int64_t tokens() const { return tokens_; }
   std::int64_t documents() const { return documents_; }
+  // Of the whole file, as its header says: 16 hexadecimal digits.
+  std::string digest() const { return digest_; }
   std::int64_t document_begin(std::int64_t document) const;  // document_begin(documents()) == tokens()
   std::int32_t token(std::int64_t at) const;
 
@@ -32,6 +34,7 @@ class TokenFile {
   MappedFile file_;
   std::int64_t tokens_ = 0, documents_ = 0;
   int width_ = 2;
+  std::string digest_;
   const std::byte *ids_ = nullptr, *offsets_ = nullptr;
 };
 

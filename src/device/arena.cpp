@@ -15,7 +15,7 @@
 namespace zt::device {
 namespace {
 
-std::atomic<std::int64_t> live_bytes{0};
+std::atomic<std::int64_t> live_bytes{0}, claims{0};
 
 // A "Name:   123 kB" line of a /proc file, in bytes; -1 where it is missing.
 std::int64_t proc_value(const char* file, const std::string& name) {
@@ -51,6 +51,7 @@ Arena::Arena(std::int64_t bytes, const std::string& purpose) {
   data_ = static_cast<std::byte*>(raw);
   bytes_ = bytes;
   live_bytes += bytes;
+  ++claims;
 }
 
 Arena::~Arena() {
@@ -69,6 +70,7 @@ Arena& Arena::operator=(Arena&& other) noexcept {
 }
 
 std::int64_t arena_bytes() { return live_bytes; }
+std::int64_t arena_claims() { return claims; }
 std::int64_t process_peak_bytes() { return proc_value("/proc/self/status", "VmHWM"); }
 std::int64_t available_bytes() { return proc_value("/proc/meminfo", "MemAvailable"); }
 

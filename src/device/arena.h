@@ -30,8 +30,9 @@ class Arena {
   std::int64_t bytes_ = 0;
 };
 
-// Bytes that all arenas of this process hold now.
+// Bytes that all arenas of this process hold now, and how often one was claimed.
 std::int64_t arena_bytes();
+std::int64_t arena_claims();
 // Memory this process has used at its peak, as the system counts it (VmHWM).
 std::int64_t process_peak_bytes();
 // Memory the system could still give (MemAvailable), or -1 where it does not say.

@@ -96,7 +96,8 @@ std::int64_t Engine::held_bytes() const {
 }
 
 void Engine::gather_weights() {
-  if (comm_->size() == 1 || !options_.shape.partition.weights_whole) return;
+  const plan::Partition& split = options_.shape.partition;
+  if (split.update_whole || !split.weights_whole) return;
   for (int b = 0; b < static_cast<int>(model_.blocks.size()); ++b)
     comm_->all_gather(params_.weights(b), params_.layout(b).slice() * size_of(params_.dtype()));
 }

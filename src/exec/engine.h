@@ -42,7 +42,7 @@ class Engine {
   // tokens of the global batch. `optimizer` carries lr, betas, eps, decay and t. Collective.
   StepResult train_step(std::span<const HostBatch> micros, std::int64_t supervised, std::uint32_t step,
                         const kernels::AdamW& optimizer, double max_grad_norm, double loss_scale = 1);
-  // Completes whole weights after each rank has set the elements it owns. Collective.
+  // Completes whole weights after each rank has set the elements it needs. Collective.
   void gather_weights();
   // Summed loss of one batch; each token's loss too when `token_losses` has room for all tokens of the batch.
   double evaluate(const HostBatch& batch, std::span<float> token_losses = {});

@@ -61,4 +61,8 @@ std::int64_t BlockLayout::most_trained() const {
   return most;
 }
 
+std::int64_t snapshot_bytes(const BlockLayout& layout) {
+  return 4 * (layout.slice() + 2 * layout.most_trained());
+}
+
 }  // namespace zt::plan

@@ -63,4 +63,7 @@ class BlockLayout {
   std::vector<Part> trained_;  // of the whole block
 };
 
+// Bytes of a copy of a rank's own fp32 values and moments, for the fullest rank.
+std::int64_t snapshot_bytes(const BlockLayout& layout);
+
 }  // namespace zt::plan

@@ -20,7 +20,7 @@ BlockBytes block_bytes(const spec::BlockSpec& block, const StepShape& shape) {
   // Moments, and a master copy unless the weights are fp32 themselves.
   const int copies = shape.element_bytes == 4 ? 2 : 3;
   const std::int64_t trained = layout.most_trained();
-  if (shape.snapshot) bytes.snapshot = aligned(layout.slice() * 4) + 2 * aligned(trained * 4);
+  if (shape.snapshot) bytes.snapshot = snapshot_bytes(layout);
   if (!block.trainable()) return bytes;
   bytes.whole_grads = aligned(layout.padded() * 4);
   bytes.grads = aligned((p.grads_whole ? layout.padded() : trained) * shape.grad_bytes);

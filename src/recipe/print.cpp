@@ -124,6 +124,12 @@ std::string keys_text(const std::string& section) {
               cat("the sections are ", join(names, ", ")));
 }
 
+ordered_json values_of(const Recipe& recipe, const std::string& name) {
+  for (const Section& section : sections())
+    if (section.name == name) return section.value(recipe);
+  throw Error(Blame::bug, cat("a recipe has no section '", name, "'"));
+}
+
 ordered_json schema() {
   ordered_json out = {{"$schema", "https://json-schema.org/draft/2020-12/schema"},
                       {"title", "zerotrain recipe"}};

@@ -44,6 +44,8 @@ std::string keys_text(const std::string& section = "");
 
 // JSON Schema, draft 2020-12, for editors.
 nlohmann::ordered_json schema();
+// The values of one section as JSON, by their names in a recipe.
+nlohmann::ordered_json values_of(const Recipe& recipe, const std::string& section);
 
 // docs/keys.md.
 std::string manual_markdown();

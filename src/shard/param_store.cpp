@@ -50,6 +50,10 @@ plan::Range ParamStore::held(int block) const {
   return share_.partition.weights_whole ? plan::Range{0, elements(block)} : owned(block);
 }
 
+plan::Range ParamStore::needed(int block) const {
+  return share_.partition.update_whole ? plan::Range{0, elements(block)} : owned(block);
+}
+
 void* ParamStore::owned_weights(int block) const {
   const std::int64_t first = share_.partition.weights_whole ? share_.rank * layout(block).slice() : 0;
   return static_cast<char*>(weights(block)) + first * size_of(dtype_);
@@ -151,7 +155,7 @@ void initialise(ParamStore& store, const spec::ModelSpec& model, std::uint64_t s
     std::uint32_t number = 0;
     for (const spec::TensorSpec& tensor : model.blocks[static_cast<std::size_t>(b)].tensors) {
       const RandomStream stream{seed, Purpose::init, static_cast<std::uint32_t>(b), number++};
-      const plan::Range mine = overlap(store.owned(b), {tensor.offset, tensor.elements()});
+      const plan::Range mine = overlap(store.needed(b), {tensor.offset, tensor.elements()});
       const std::int64_t end = mine.end() - tensor.offset;
       for (std::int64_t done = (mine.first - tensor.offset) / 4 * 4; done < end && mine.count > 0;
            done += kPiece) {

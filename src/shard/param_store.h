@@ -34,6 +34,9 @@ class ParamStore {
 
   // The elements of a block that this rank owns, without padding: what it is given and asked for.
   plan::Range owned(int block) const { return layout(block).owned(share_.rank); }
+  // The elements whose fp32 values this rank must be given before training: its own, or, where every rank
+  // updates everything, all.
+  plan::Range needed(int block) const;
   // The trained pieces that this rank updates: of its own elements, or of the whole block.
   const std::vector<plan::Part>& parts(int block) const { return at(block).parts; }
 
@@ -83,7 +86,7 @@ class ParamStore {
   device::Arena memory_;
 };
 
-// Gives every owned parameter its starting value, a pure function of (seed, block, element): Init of each
+// Gives every needed parameter its starting value, a pure function of (seed, block, element): Init of each
 // tensor.
 void initialise(ParamStore& store, const spec::ModelSpec& model, std::uint64_t seed);
 

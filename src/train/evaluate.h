@@ -15,7 +15,8 @@ struct Evaluation {
   double loss() const { return tokens > 0 ? loss_sum / static_cast<double>(tokens) : 0; }
 };
 
-// All rows in order, `batch_size` at a time; padding and the missing rows of the last batch count nothing.
+// All rows in order, `batch_size` at a time, the batches dealt out to the ranks; padding and the missing rows of
+// the last batch count nothing. The same bits for every number of ranks. Collective.
 Evaluation evaluate(exec::Engine& engine, const data::Dataset& rows, std::int64_t batch_size);
 
 }  // namespace zt::train

@@ -4,8 +4,10 @@
 #include <cmath>
 #include <cstring>
 #include <nlohmann/json.hpp>
+#include <sstream>
 
 #include "base/error.h"
+#include "base/file.h"
 #include "base/text.h"
 
 namespace zt::train {
@@ -33,12 +35,29 @@ std::string json_line(const StepMetrics& m) {
   line["exposed_comm_seconds"] = m.exposed_comm_seconds;
   line["peak_bytes"] = m.peak_bytes;
   line["planned_bytes"] = m.planned_bytes;
-  line["traffic"] = {{"all_gather", 0}, {"reduce_scatter", 0}, {"all_reduce", 0}};
+  line["traffic"] = {{"all_gather", m.traffic.all_gather},
+                     {"reduce_scatter", m.traffic.reduce_scatter},
+                     {"all_reduce", m.traffic.all_reduce}};
   line["batch_hash"] = m.batch_hash;
   return line.dump();
 }
 
-MetricsLog::MetricsLog(const std::filesystem::path& path) : path_(path), out_(path, std::ios::app) {
+// Whole lines of steps up to `last_step`; a killed run may have left half a line at the end.
+static std::string lines_until(const std::string& text, std::int64_t last_step) {
+  std::string kept;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    const Json json = Json::parse(line, nullptr, false);
+    if (json.is_object() && json.value("step", std::int64_t{-1}) <= last_step && json.contains("step"))
+      kept += line + "\n";
+  }
+  return kept;
+}
+
+MetricsLog::MetricsLog(const std::filesystem::path& path, std::int64_t last_step) : path_(path) {
+  if (std::filesystem::exists(path))
+    write_file(path, lines_until(read_text_file(path, Blame::machine), last_step));
+  out_.open(path, std::ios::app);
   write("");
 }
 

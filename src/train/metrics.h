@@ -6,6 +6,8 @@
 #include <fstream>
 #include <string>
 
+#include "comm/communicator.h"
+
 namespace zt::train {
 
 // One optimizer step. Loss and counts are of the step's global batch, before the update.
@@ -21,18 +23,20 @@ struct StepMetrics {
   double loss_scale = 1;
   bool skipped = false;  // nothing was updated: the step was not finite
   double step_seconds = 0;
-  double tokens_per_second = 0;  // real ids
-  double mfu = 0;                // share of the measured product rate
-  double exposed_comm_seconds = 0;
-  std::int64_t peak_bytes = 0;  // claimed by arenas
+  double tokens_per_second = 0;     // real ids
+  double mfu = 0;                   // share of the measured product rate
+  double exposed_comm_seconds = 0;  // computation stood still for communication; rank 0
+  std::int64_t peak_bytes = 0;      // held by rank 0: arenas and communication buffers
   std::int64_t planned_bytes = 0;
+  comm::Traffic traffic;   // sent by rank 0 in this step
   std::string batch_hash;  // of all ids of the step in sample order
 };
 
 class MetricsLog {
  public:
-  // Throws Error(machine) when the file can't be made.
-  explicit MetricsLog(const std::filesystem::path& path);
+  // Appends. A resumed run drops the lines of steps after `last_step` first: it will measure them again. Throws
+  // Error(machine) when the file can't be made.
+  explicit MetricsLog(const std::filesystem::path& path, std::int64_t last_step = 0);
   void step(const StepMetrics& metrics);
   void evaluation(std::int64_t step, double loss, std::int64_t tokens);
 

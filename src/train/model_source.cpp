@@ -38,9 +38,28 @@ ModelSource open_model_folder(const std::filesystem::path& folder) {
   return source;
 }
 
+ModelSource open_checkpoint_model(const std::filesystem::path& folder) {
+  ModelSource source;
+  source.checkpoint = std::make_shared<checkpoint::Checkpoint>(checkpoint::Checkpoint::open(folder));
+  source.config = source.checkpoint->state().model_config;
+  source.spec = spec::from_config(source.config, (folder / checkpoint::kManifestFile).string());
+  source.companions = source.checkpoint->companions();
+  source.companions.erase("config.json");
+  return source;
+}
+
+ModelSource open_any_model(const std::filesystem::path& folder) {
+  return std::filesystem::exists(folder / checkpoint::kManifestFile) ? open_checkpoint_model(folder)
+                                                                     : open_model_folder(folder);
+}
+
+std::filesystem::path tokenizer_folder(const std::filesystem::path& model) {
+  return std::filesystem::exists(model / checkpoint::kManifestFile) ? model / checkpoint::kCompanions : model;
+}
+
 ModelSource open_model(const recipe::Model& model, const text::Tokenizer& tokenizer) {
   if (model.base) {
-    ModelSource source = open_model_folder(*model.base);
+    ModelSource source = open_any_model(*model.base);
     check_vocabulary(source.spec, tokenizer);
     return source;
   }
@@ -60,14 +79,19 @@ ModelSource open_model(const recipe::Model& model, const text::Tokenizer& tokeni
 static constexpr std::int64_t kPiece = 1 << 20;
 
 void load_weights(const ModelSource& source, shard::ParamStore& store, std::uint64_t seed) {
-  if (source.folder == nullptr) return shard::initialise(store, source.spec, seed);
+  if (source.folder == nullptr && !source.checkpoint) return shard::initialise(store, source.spec, seed);
   std::vector<float> piece(kPiece);
   for (int b = 0; b < static_cast<int>(source.spec.blocks.size()); ++b) {
     for (const spec::TensorSpec& tensor : source.spec.blocks[static_cast<std::size_t>(b)].tensors) {
-      for (std::int64_t done = 0; done < tensor.elements(); done += kPiece) {
-        const std::int64_t count = std::min(kPiece, tensor.elements() - done);
-        source.folder->read(tensor, done, std::span<float>(piece.data(), static_cast<std::size_t>(count)));
-        store.set(b, tensor.offset + done, piece.data(), count);
+      const plan::Range wanted = overlap(store.needed(b), {tensor.offset, tensor.elements()});
+      for (std::int64_t at = wanted.first; at < wanted.end(); at += kPiece) {
+        const std::int64_t count = std::min(kPiece, wanted.end() - at), first = at - tensor.offset;
+        const std::span<float> values(piece.data(), static_cast<std::size_t>(count));
+        if (source.checkpoint)
+          source.checkpoint->read(tensor.name, checkpoint::Kind::value, first, values);
+        else
+          source.folder->read(tensor, first, values);
+        store.set(b, at, piece.data(), count);
       }
     }
   }
@@ -82,24 +106,75 @@ static int block_of(const spec::ModelSpec& spec, const spec::TensorSpec& tensor)
   throw Error(Blame::bug, cat("no block holds tensor ", tensor.name));
 }
 
-void export_weights(const std::filesystem::path& to, const ModelSource& source,
-                    const shard::ParamStore& store, const text::Tokenizer& tokenizer, Dtype dtype) {
+// A range that rank 0 wants next; a block below 0 ends it.
+struct Wish {
+  std::int64_t block = -1, first = 0, count = 0;
+};
+
+// Each owner sends its share of the range to all. Collective.
+static void send_shares(const Wish& wish, const shard::ParamStore& store, comm::Communicator& comm,
+                        float* values) {
+  const int block = static_cast<int>(wish.block);
+  for (int rank = 0; rank < comm.size(); ++rank) {
+    const plan::Range share = overlap(store.layout(block).owned(rank), {wish.first, wish.count});
+    if (share.count == 0) continue;
+    float* const at = values + (share.first - wish.first);
+    if (rank == comm.rank()) store.get(block, share.first, at, share.count);
+    comm.broadcast(at, share.count * std::int64_t{sizeof(float)}, rank);
+  }
+}
+
+void serve_export(const shard::ParamStore& store, comm::Communicator& comm) {
+  std::vector<float> piece(kPiece);
+  Wish wish;
+  while (true) {
+    comm.broadcast(&wish, sizeof wish, 0);
+    if (wish.block < 0) return;
+    send_shares(wish, store, comm, piece.data());
+  }
+}
+
+std::map<std::string, std::string> export_companions(const ModelSource& source,
+                                                     const text::Tokenizer& tokenizer) {
   std::map<std::string, std::string> companions = source.companions;
   for (auto& [name, bytes] : tokenizer.files()) companions[name] = bytes;
+  return companions;
+}
+
+void export_weights(const std::filesystem::path& to, const ModelSource& source,
+                    const shard::ParamStore& store, const text::Tokenizer& tokenizer, Dtype dtype,
+                    comm::Communicator* comm) {
   std::vector<float> piece(kPiece);
   const exchange::TensorReader read = [&](const spec::TensorSpec& tensor, std::int64_t first,
                                           std::int64_t count, void* dst, Dtype dst_dtype) {
     const int block = block_of(source.spec, tensor);
     for (std::int64_t done = 0; done < count; done += kPiece) {
       const std::int64_t part = std::min(kPiece, count - done);
-      store.get(block, tensor.offset + first + done, piece.data(), part);
+      Wish wish{block, tensor.offset + first + done, part};
+      if (comm == nullptr) {
+        store.get(block, wish.first, piece.data(), part);
+      } else {
+        comm->broadcast(&wish, sizeof wish, 0);
+        send_shares(wish, store, *comm, piece.data());
+      }
       exchange::convert(reinterpret_cast<const std::byte*>(piece.data()), Dtype::f32,
                         static_cast<std::byte*>(dst) + done * size_of(dst_dtype), dst_dtype, part);
     }
   };
   exchange::ExportOptions options;
   options.dtype = dtype;
-  exchange::export_model(to, source.spec, source.config, options, read, companions);
+  const auto end = [comm] {
+    Wish none;
+    if (comm != nullptr) comm->broadcast(&none, sizeof none, 0);
+  };
+  try {
+    exchange::export_model(to, source.spec, source.config, options, read,
+                           export_companions(source, tokenizer));
+  } catch (...) {
+    end();  // the others must not wait for wishes
+    throw;
+  }
+  end();
 }
 
 }  // namespace zt::train

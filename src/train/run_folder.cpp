@@ -22,6 +22,17 @@ static void require_free_names(const fs::path& path) {
   }
 }
 
+static std::string another_folder(const fs::path& path) {
+  return cat("choose another folder: --set run.output_dir=", path.string(), "-2");
+}
+
+Resume parse_resume(const std::string& word) {
+  if (word == "auto") return {Resume::Kind::automatic, {}};
+  if (word == "must") return {Resume::Kind::must, {}};
+  if (word == "never") return {Resume::Kind::never, {}};
+  return {Resume::Kind::path, word};
+}
+
 RunFolder::RunFolder(const fs::path& path) : path_(path) {
   std::error_code failed;
   fs::create_directories(path, failed);
@@ -35,14 +46,27 @@ RunFolder::RunFolder(const fs::path& path) : path_(path) {
   if (lock_ < 0)
     throw Error(Blame::machine, cat("cannot write in run folder ", path.string(), ": ", std::strerror(errno)),
                 "choose another run.output_dir");
-  const bool taken = ::flock(lock_, LOCK_EX | LOCK_NB) != 0;
-  const bool used = fs::exists(path / "metrics.jsonl");
-  if (taken || used) {
+  if (::flock(lock_, LOCK_EX | LOCK_NB) != 0) {
     ::close(lock_);
-    throw Error(Blame::usage,
-                taken ? cat("run folder ", path.string(), " is in use by another process")
-                      : cat("run folder ", path.string(), " already holds a run"),
-                cat("choose another folder: --set run.output_dir=", path.string(), "-2"));
+    throw Error(Blame::usage, cat("run folder ", path.string(), " is in use by another process"),
+                another_folder(path));
+  }
+}
+
+bool RunFolder::used() const { return fs::exists(path_ / "metrics.jsonl"); }
+
+void RunFolder::require_fresh() const {
+  if (used())
+    throw Error(Blame::usage, cat("run folder ", path_.string(), " already holds a run"),
+                another_folder(path_));
+}
+
+void RunFolder::set_metrics_aside() const {
+  for (int n = 1;; ++n) {
+    const fs::path aside = path_ / cat("metrics.", n, ".jsonl");
+    if (fs::exists(aside)) continue;
+    fs::rename(path_ / "metrics.jsonl", aside);
+    return;
   }
 }
 

@@ -1,109 +1,208 @@
 #include "train/trainer.h"
 
-#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <optional>
+#include <random>
 
 #include "base/error.h"
 #include "base/file.h"
 #include "base/log.h"
 #include "base/text.h"
-#include "data/order.h"
+#include "checkpoint/agreement.h"
 #include "spec/flops.h"
+#include "train/batches.h"
 #include "train/evaluate.h"
 #include "train/learning_rate.h"
+#include "train/loss_scale.h"
 #include "train/metrics.h"
 #include "train/product_rate.h"
 #include "train/progress.h"
-#include "train/run_folder.h"
+#include "train/resuming.h"
+#include "train/saves.h"
 #include "train/setup.h"
-#include "train/signals.h"
 
 namespace zt::train {
 namespace {
 
-// After this many steps in a row that are not finite a run has diverged.
-constexpr int kMaxBadSteps = 5;
+// Does the work on every rank; when any rank fails, all throw the first one's error.
+void together(comm::Communicator& comm, const std::function<void()>& work) {
+  checkpoint::agree(comm, checkpoint::attempt(work));
+}
 
-// The micro-batches of one step, as every number of ranks sees them.
-struct StepBatch {
-  std::vector<exec::HostBatch> micros;
-  std::int64_t supervised = 0, tokens = 0;
-  std::string hash;
+// What ranks tell each other between steps.
+struct Signs {
+  std::int64_t stop = 0;     // a signal came
+  std::int64_t written = 1;  // this rank's file of the save under way is on disk
 };
 
 class Trainer {
  public:
-  Trainer(const recipe::Loaded& loaded, Setup setup)
+  Trainer(const recipe::Loaded& loaded, const TrainOptions& options, const StopRequests& stop,
+          comm::Communicator& comm, Setup setup)
       : loaded_(loaded),
         recipe_(loaded.recipe),
+        options_(options),
+        stop_(stop),
+        comm_(comm),
         setup_(std::move(setup)),
-        steps_(steps_of(recipe_.train, setup_.data.train->rows())),
-        folder_(recipe_.run.output_dir) {}
+        scale_(loss_scale_options(recipe_)) {}
 
   int run();
 
  private:
+  bool lead() const { return comm_.rank() == 0; }
+  std::filesystem::path output(const std::string& name) const {
+    return std::filesystem::path(recipe_.run.output_dir) / name;
+  }
+  void open_folder();
+  void start_or_resume();
+  void resume_from(const checkpoint::Checkpoint& from);
+  void start_afresh();
+  void open_reports();
   void announce() const;
-  // The number of samples after which the run ends at the latest; with max_steps there is no such end.
+  int train_steps();
+  int end(const char* signal);
+
+  // The number of samples that `epochs` passes hold.
   std::int64_t last_sample() const;
-  StepBatch batch_of(std::int64_t step) const;
-  void one_step(std::int64_t step);
-  void watch(const exec::StepResult& result, std::int64_t step);
-  void evaluate_now(std::int64_t step);
-  void export_now() const;
+  StepSamples samples_of(std::int64_t step) const;
+  double epoch_at(std::int64_t step) const;
+  void one_step();
+  StepMetrics measure(const StepBatch& batch, const exec::StepResult& result, double rate, double seconds,
+                      const comm::Traffic& sent) const;
+  void watch(const exec::StepResult& result);
+  void evaluate_now();
+  bool agreed_signs();
+  bool save_due() const;
+  void save();
+  void export_now();
+  checkpoint::RunState state_now() const;
 
   const recipe::Loaded& loaded_;
   const recipe::Recipe& recipe_;
+  const TrainOptions& options_;
+  const StopRequests& stop_;
+  comm::Communicator& comm_;
   Setup setup_;
-  std::int64_t steps_;
-  RunFolder folder_;
+  LossScale scale_;
+  std::optional<RunFolder> folder_;  // rank 0
   std::optional<exec::Engine> engine_;
-  std::optional<MetricsLog> metrics_;
-  std::optional<Progress> progress_;
+  std::optional<Saves> saves_;
+  std::optional<MetricsLog> metrics_;  // rank 0
+  std::optional<Progress> progress_;   // rank 0
   double product_rate_ = 0;
-  std::int64_t updates_ = 0;  // AdamW's t: a skipped step does not count
-  int bad_steps_ = 0;
+  std::string run_id_;
+  bool resumed_ = false;
+  std::int64_t step_ = 0, steps_ = 0;  // done, and in all
+  std::int64_t samples_ = 0;           // done before this process began, with
+  std::int64_t first_step_ = 0;        // so many steps
+  std::int64_t updates_ = 0;           // AdamW's t: a skipped step does not count
 };
 
 int Trainer::run() {
-  log::also_to_file((folder_ / "log.txt").string());
-  write_file(folder_ / "recipe.yaml", recipe::resolved_text(loaded_));
-  engine_.emplace(setup_.source.spec, engine_options(recipe_, true));
-  write_file(folder_ / "plan.txt",
-             plan::text(engine_->plan()) + "\n" + schedule::text(engine_->plan().train));
-  load_weights(setup_.source, engine_->params(), static_cast<std::uint64_t>(recipe_.run.seed));
-  product_rate_ = measure_product_rate(*engine_->context().kernels, dtype_of(recipe_.model));
-  announce();
-  metrics_.emplace(folder_ / "metrics.jsonl");
-  progress_.emplace(recipe_.logging.progress, steps_);
-
-  const StopRequests stop;
-  evaluate_now(0);
-  std::int64_t step = 0;
-  while (step < steps_ && stop.pending() == nullptr) {
-    one_step(++step);
-    const bool due = recipe_.train.eval_every > 0 && step % recipe_.train.eval_every == 0;
-    if (due || step == steps_) evaluate_now(step);
+  together(comm_, [this] { open_folder(); });
+  engine_.emplace(setup_.source.spec, engine_options(recipe_, true, comm_.size()), &comm_);
+  saves_.emplace(output("checkpoints"), recipe_.checkpoint, setup_.source.spec, engine_->params(), comm_,
+                 [this] {
+                   auto files = export_companions(setup_.source, *setup_.tokenizer);
+                   files["config.json"] = setup_.source.config.dump(2) + "\n";
+                   return files;
+                 }());
+  start_or_resume();
+  comm_.barrier();  // all measure at once, as they will compute
+  product_rate_ = measure_product_rate(*engine_->context().kernels, dtype_of(recipe_.model)) * comm_.size();
+  if (step_ >= steps_) {
+    if (lead())
+      log::info(cat("the run in ", recipe_.run.output_dir, " is complete: step ", step_, " of ", steps_));
+    if (!std::filesystem::exists(output("export"))) export_now();
+    return 0;
   }
-  progress_.reset();
-  export_now();
-  if (step == steps_) return 0;
-  log::warn(cat(stop.pending(), " ended the run after step ", step, " of ", steps_,
-                "; to train on from the exported weights set model.base to the export folder"));
-  return 75;
+  together(comm_, [this] { open_reports(); });
+  return train_steps();
+}
+
+void Trainer::open_folder() {
+  if (!lead()) return;
+  folder_.emplace(recipe_.run.output_dir);
+  if (options_.resume.kind == Resume::Kind::never) folder_->require_fresh();
+}
+
+void Trainer::start_or_resume() {
+  const auto found = find_checkpoint(options_.resume, output("checkpoints"), comm_);
+  if (found) {
+    together(comm_, [&] { resume_from(*found); });
+  } else {
+    together(comm_, [this] { start_afresh(); });
+  }
+  comm_.broadcast(run_id_.data(), static_cast<std::int64_t>(run_id_.size()), 0);
+  const recipe::Train& t = recipe_.train;
+  const std::int64_t left = last_sample() - samples_;
+  steps_ = t.max_steps ? *t.max_steps : first_step_ + (left + t.global_batch_size - 1) / t.global_batch_size;
+  engine_->gather_weights();
+}
+
+void Trainer::resume_from(const checkpoint::Checkpoint& from) {
+  const checkpoint::RunState& state = from.state();
+  const auto inside = std::filesystem::weakly_canonical(from.folder()).parent_path() ==
+                      std::filesystem::weakly_canonical(output("checkpoints"));
+  if (lead() && !inside) folder_->require_fresh();
+  require_same_data(state, recipe_, setup_.data.train->digest(), setup_.tokenizer->fingerprint());
+  from.check_against(needs_of(setup_.source.spec));
+  load_state(from, setup_.source.spec, engine_->params());
+  run_id_ = state.run_id;
+  step_ = first_step_ = state.step;
+  samples_ = state.samples;
+  updates_ = state.updates;
+  resumed_ = true;
+  if (dtype_of(recipe_.model) == Dtype::f16 && state.dtype == name(Dtype::f16))
+    scale_.restore(state.loss_scale);
+  if (lead())
+    log::info(cat("going on after step ", step_, " from ", from.folder().string(), ", saved by ", state.ranks,
+                  state.ranks == 1 ? " rank" : " ranks", " at stage ", state.stage));
+}
+
+// A run that was killed before its first checkpoint starts over; what it has measured is kept aside.
+void Trainer::start_afresh() {
+  if (lead()) {
+    const bool began = folder_->used() && recipe_.checkpoint.every_steps &&
+                       options_.resume.kind == Resume::Kind::automatic &&
+                       !std::filesystem::exists(output("export"));
+    if (began) {
+      log::warn(
+          cat("the run in ", folder_->path().string(), " ended before its first checkpoint; starting over"));
+      folder_->set_metrics_aside();
+    }
+    folder_->require_fresh();
+  }
+  std::random_device entropy;
+  run_id_ = fmt::format("{:08x}{:08x}", entropy(), entropy());
+  load_weights(setup_.source, engine_->params(), static_cast<std::uint64_t>(recipe_.run.seed));
+}
+
+void Trainer::open_reports() {
+  if (!lead()) return;
+  log::also_to_file(output("log.txt").string());
+  write_file(output("recipe.yaml"), recipe::resolved_text(loaded_));
+  write_file(output("plan.txt"), plan::text(engine_->plan()) + "\n" + schedule::text(engine_->plan().train));
+  announce();
+  metrics_.emplace(output("metrics.jsonl"), step_);
+  progress_.emplace(recipe_.logging.progress, steps_);
 }
 
 void Trainer::announce() const {
   const spec::ModelSpec& m = setup_.source.spec;
   const data::Dataset& rows = *setup_.data.train;
-  std::int64_t decayed = 0;
+  std::int64_t decayed = 0, frozen = 0;
   for (const spec::BlockSpec& block : m.blocks) {
-    for (const spec::TensorSpec& tensor : block.tensors) decayed += tensor.decay ? tensor.elements() : 0;
+    for (const spec::TensorSpec& tensor : block.tensors) {
+      decayed += tensor.decay && tensor.trainable ? tensor.elements() : 0;
+      frozen += tensor.trainable ? 0 : tensor.elements();
+    }
   }
   log::info(cat("model: ", m.model_type, ", ", with_commas(m.parameters()), " parameters, ", m.layers,
-                " layers of width ", m.hidden, ", ", name(dtype_of(recipe_.model))));
+                " layers of width ", m.hidden, ", ", name(dtype_of(recipe_.model)),
+                frozen > 0 ? cat("; ", with_commas(frozen), " frozen") : ""));
   log::info(cat("data: ", with_commas(rows.tokens()), " tokens in ", with_commas(rows.rows()),
                 " rows of up to ", rows.length(),
                 setup_.data.validation
@@ -111,117 +210,224 @@ void Trainer::announce() const {
                     : ""));
   log::info(cat("optimizer: AdamW, weight decay ", recipe_.optimizer.weight_decay, " on ",
                 with_commas(decayed), " parameters (matrices), none on ",
-                with_commas(m.parameters() - decayed), " (norms and biases)"));
+                with_commas(m.parameters() - frozen - decayed), " (norms and biases)"));
+  if (comm_.size() > 1)
+    log::info(cat(comm_.size(), " ranks at ZeRO stage ", recipe_.zero.stage, ", ", comm_.transport()));
   log::info(plan::text(engine_->plan()));
-  log::info(fmt::format("{} steps of {} rows; this machine's products reach {:.0f} GFLOP/s in {}", steps_,
-                        recipe_.train.global_batch_size, product_rate_ / 1e9, name(dtype_of(recipe_.model))));
+  log::info(fmt::format("{} steps of {} rows; {} reach {:.0f} GFLOP/s in products of {}", steps_,
+                        recipe_.train.global_batch_size, comm_.size() > 1 ? "the ranks" : "this machine can",
+                        product_rate_ / 1e9, name(dtype_of(recipe_.model))));
+}
+
+int Trainer::train_steps() {
+  if (!resumed_) evaluate_now();
+  bool stopped = agreed_signs();
+  while (step_ < steps_ && !stopped) {
+    one_step();
+    const bool due = recipe_.train.eval_every > 0 && step_ % recipe_.train.eval_every == 0;
+    if (due || step_ == steps_) evaluate_now();
+    if (save_due()) save();
+    stopped = agreed_signs();
+  }
+  if (lead()) progress_.reset();
+  const char* const here = stop_.pending();
+  return end(step_ == steps_ ? nullptr : here != nullptr ? here : "a signal to another rank");
+}
+
+// Ends a run that is complete, or was stopped by a signal (its name).
+int Trainer::end(const char* signal) {
+  if (signal == nullptr) {
+    saves_->finish();
+    export_now();
+    return 0;
+  }
+  const std::string what = cat(signal, " ended the run after step ", step_, " of ", steps_);
+  if (recipe_.checkpoint.save_on_signal) {
+    save();
+    saves_->finish();
+    if (lead()) log::warn(cat(what, "; it goes on from there when it is started again"));
+  } else {
+    saves_->finish();
+    export_now();
+    if (lead())
+      log::warn(cat(what, "; to train on from the exported weights set model.base to the export folder"));
+  }
+  return 75;
 }
 
 std::int64_t Trainer::last_sample() const {
-  const recipe::Train& t = recipe_.train;
-  if (!t.epochs) return steps_ * t.global_batch_size;
-  return static_cast<std::int64_t>(
-      std::ceil(*t.epochs * static_cast<double>(setup_.data.train->rows()) - 1e-9));
+  const double rows = static_cast<double>(setup_.data.train->rows());
+  return static_cast<std::int64_t>(std::ceil(recipe_.train.epochs.value_or(0) * rows - 1e-9));
 }
 
-// Samples past the end of the last epoch are empty rows: a short last window keeps its own token count.
-StepBatch Trainer::batch_of(std::int64_t step) const {
+StepSamples Trainer::samples_of(std::int64_t step) const {
   const recipe::Train& t = recipe_.train;
-  const data::Dataset& rows = *setup_.data.train;
-  const std::int64_t end = last_sample();
-  StepBatch batch;
-  std::string ids;
-  std::int64_t sample = (step - 1) * t.global_batch_size;
-  for (std::int64_t m = 0; m < t.global_batch_size / t.micro_batch_size; ++m) {
-    std::vector<data::Row> micro;
-    for (std::int64_t r = 0; r < t.micro_batch_size && sample < end; ++r, ++sample) {
-      micro.push_back(
-          rows.row(data::row_of_sample(sample, rows.rows(), static_cast<std::uint64_t>(recipe_.run.seed))));
-      const std::vector<std::int32_t>& row = micro.back().ids;
-      ids.append(reinterpret_cast<const char*>(row.data()), row.size() * sizeof(std::int32_t));
-      batch.tokens += static_cast<std::int64_t>(row.size());
-    }
-    batch.micros.push_back(data::make_batch(micro, t.micro_batch_size, rows.length()));
-    batch.supervised += batch.micros.back().supervised();
-  }
-  batch.hash = digest_of(ids).substr(0, 16);
-  return batch;
+  return {samples_ + (step - 1 - first_step_) * t.global_batch_size, t.global_batch_size,
+          t.epochs ? last_sample() : samples_ + (steps_ - first_step_) * t.global_batch_size,
+          t.micro_batch_size, static_cast<std::uint64_t>(recipe_.run.seed)};
 }
 
-void Trainer::one_step(std::int64_t step) {
+// Passes over the training rows when `step` is done.
+double Trainer::epoch_at(std::int64_t step) const {
+  const StepSamples s = samples_of(step);
+  return static_cast<double>(std::min(s.first + s.count, s.end)) /
+         static_cast<double>(setup_.data.train->rows());
+}
+
+void Trainer::one_step() {
   const auto start = std::chrono::steady_clock::now();
-  const StepBatch batch = batch_of(step);
+  const comm::Traffic before = comm_.traffic();
+  ++step_;
+  const StepBatch batch = step_batch(*setup_.data.train, samples_of(step_), comm_);
   const recipe::Optimizer& o = recipe_.optimizer;
   kernels::AdamW adamw;
-  const double rate = learning_rate(recipe_.lr_schedule, o.learning_rate, step, steps_);
+  const double rate = learning_rate(recipe_.lr_schedule, o.learning_rate, step_, steps_);
   adamw.lr = static_cast<float>(rate);
   adamw.beta1 = static_cast<float>(o.betas[0]);
   adamw.beta2 = static_cast<float>(o.betas[1]);
   adamw.eps = static_cast<float>(o.eps);
   adamw.decay = static_cast<float>(o.weight_decay);
   adamw.t = updates_ + 1;
-  const exec::StepResult result = engine_->train_step(
-      batch.micros, batch.supervised, static_cast<std::uint32_t>(step), adamw, recipe_.train.max_grad_norm);
+  const exec::StepResult result =
+      engine_->train_step(batch.micros, batch.supervised, static_cast<std::uint32_t>(step_), adamw,
+                          recipe_.train.max_grad_norm, scale_.scale());
   updates_ += result.finite ? 1 : 0;
+  if (lead()) {
+    const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    const StepMetrics m = measure(batch, result, rate, seconds, comm_.traffic() - before);
+    if (step_ % recipe_.train.log_every == 0 || step_ == steps_) metrics_->step(m);
+    progress_->step(m);
+  }
+  scale_.update(result.finite);
+  watch(result);
+}
 
+StepMetrics Trainer::measure(const StepBatch& batch, const exec::StepResult& result, double rate,
+                             double seconds, const comm::Traffic& sent) const {
   StepMetrics m;
-  m.step = step;
-  m.epoch = static_cast<double>(std::min(step * recipe_.train.global_batch_size, last_sample())) /
-            static_cast<double>(setup_.data.train->rows());
+  m.step = step_;
+  m.epoch = epoch_at(step_);
   m.loss = result.loss_sum / static_cast<double>(batch.supervised);
   m.supervised_tokens = batch.supervised;
   m.tokens = batch.tokens;
   m.slots = recipe_.train.global_batch_size * recipe_.data.sequence_length;
   m.learning_rate = rate;
   m.grad_norm = result.grad_norm;
+  m.loss_scale = scale_.scale();
   m.skipped = !result.finite;
-  m.step_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  m.step_seconds = seconds;
   m.tokens_per_second = static_cast<double>(m.tokens) / m.step_seconds;
   const double flops = spec::training_flops_per_token(setup_.source.spec, recipe_.data.sequence_length);
   m.mfu = m.tokens_per_second * flops / product_rate_;
-  m.peak_bytes = device::arena_bytes();
+  m.exposed_comm_seconds = result.exposed_comm_seconds;
+  m.peak_bytes = engine_->held_bytes() + saves_->snapshot_bytes();
   m.planned_bytes = engine_->plan().total();
+  m.traffic = sent;
   m.batch_hash = batch.hash;
-  if (step % recipe_.train.log_every == 0 || step == steps_) metrics_->step(m);
-  progress_->step(m);
-  watch(result, step);
+  return m;
 }
 
-void Trainer::watch(const exec::StepResult& result, std::int64_t step) {
-  bad_steps_ = result.finite ? 0 : bad_steps_ + 1;
+void Trainer::watch(const exec::StepResult& result) {
   if (result.finite) return;
-  const std::string what = cat("step ", step, " was skipped: ", result.first_bad, " is not finite");
-  if (bad_steps_ >= kMaxBadSteps)
-    throw Error(Blame::numbers, cat(what, "; ", bad_steps_, " steps in a row"),
-                "a smaller optimizer.learning_rate or a longer lr_schedule.warmup_steps often helps");
-  log::warn(what);
+  if (scale_.exhausted()) {
+    const Error why = stopped(scale_, step_, result.first_bad);
+    throw checkpoint::AgreedError(why.blame(), why.problem(), why.hint());
+  }
+  if (lead()) log::warn(cat("step ", step_, " was skipped: ", result.first_bad, " is not finite"));
 }
 
-void Trainer::evaluate_now(std::int64_t step) {
+void Trainer::evaluate_now() {
   if (setup_.data.validation == nullptr) return;
   const Evaluation e = evaluate(*engine_, *setup_.data.validation, recipe_.train.eval_batch_size);
-  metrics_->evaluation(step, e.loss(), e.tokens);
-  progress_->evaluation(step, e.loss(), e.tokens);
+  if (!lead()) return;
+  metrics_->evaluation(step_, e.loss(), e.tokens);
+  progress_->evaluation(step_, e.loss(), e.tokens);
 }
 
-void Trainer::export_now() const {
+// Whether any rank was told to stop. Commits the save under way once every rank has written its file.
+bool Trainer::agreed_signs() {
+  const Signs mine{stop_.pending() != nullptr ? 1 : 0, saves_->written() ? 1 : 0};
+  std::vector<Signs> all(static_cast<std::size_t>(comm_.size()));
+  comm_.exchange<Signs>({&mine, 1}, all);
+  bool stop = false, written = saves_->under_way();
+  for (const Signs& signs : all) {
+    stop = stop || signs.stop != 0;
+    written = written && signs.written != 0;
+  }
+  if (written) saves_->commit();
+  return stop;
+}
+
+bool Trainer::save_due() const {
+  const std::optional<std::int64_t> every = recipe_.checkpoint.every_steps;
+  return every && (step_ % *every == 0 || step_ == steps_);
+}
+
+void Trainer::save() {
+  if (saves_->last_step() == step_ || (saves_->under_way() && saves_->step_under_way() == step_)) return;
+  saves_->begin(state_now());
+}
+
+checkpoint::RunState Trainer::state_now() const {
+  checkpoint::RunState s;
+  s.run_id = run_id_;
+  s.step = step_;
+  s.updates = updates_;
+  s.samples =
+      std::min(samples_ + (step_ - first_step_) * recipe_.train.global_batch_size, samples_of(steps_).end);
+  s.seed = recipe_.run.seed;
+  s.loss_scale = scale_.state();
+  const nlohmann::json settings = recipe::values_of(recipe_, "lr_schedule");
+  s.learning_rate_schedule = settings["name"];
+  s.learning_rate = settings;
+  s.recipe = recipe::resolved_text(loaded_);
+  s.build = options_.build;
+  s.data_digest = setup_.data.train->digest();
+  s.tokenizer_digest = setup_.tokenizer->fingerprint();
+  s.model_config = setup_.source.config;
+  s.fingerprint = fingerprint(engine_->plan().train);
+  s.ranks = comm_.size();
+  s.stage = static_cast<int>(recipe_.zero.stage);
+  s.dtype = name(dtype_of(recipe_.model));
+  return s;
+}
+
+void Trainer::export_now() {
   if (recipe_.checkpoint.export_model == recipe::Export::never) return;
-  const std::filesystem::path to = folder_ / "export";
-  export_weights(to, setup_.source, engine_->params(), *setup_.tokenizer, dtype_of(recipe_.model));
-  log::info(cat("model exported to ", to.string()));
+  const std::filesystem::path to = output("export");
+  together(comm_, [&] {
+    if (lead())
+      export_weights(to, setup_.source, engine_->params(), *setup_.tokenizer, dtype_of(recipe_.model),
+                     &comm_);
+    else
+      serve_export(engine_->params(), comm_);
+  });
+  if (lead()) log::info(cat("model exported to ", to.string()));
+}
+
+// Rank 0 first: it makes the token caches that the others open.
+Setup open_on_all(const recipe::Recipe& recipe, const Ranks& ranks, comm::Communicator& comm) {
+  std::optional<Setup> setup;
+  for (const bool leads : {true, false})
+    together(comm, [&] {
+      if ((comm.rank() == 0) == leads) setup = open(recipe, Use::training, ranks);
+    });
+  return std::move(*setup);
 }
 
 }  // namespace
 
-int train(const recipe::Loaded& loaded, bool dry_run) {
-  Setup setup = open(loaded.recipe, Use::training);
-  if (dry_run) {
-    log::info(plan::text(plan::plan_step(setup.source.spec, step_shape(loaded.recipe, true))));
+int train(const recipe::Loaded& loaded, const TrainOptions& options, const StopRequests& stop,
+          comm::Communicator& comm) {
+  Setup setup = open_on_all(loaded.recipe, {comm.size(), options.ranks_on_this_node}, comm);
+  if (options.dry_run) {
+    if (comm.rank() > 0) return 0;
+    log::info(plan::text(plan::plan_step(setup.source.spec, step_shape(loaded.recipe, true, comm.size()))));
     log::info(cat("dry run: recipe, model and data are good for ",
                   steps_of(loaded.recipe.train, setup.data.train->rows()), " steps; nothing was written"));
     return 0;
   }
-  return Trainer(loaded, std::move(setup)).run();
+  return Trainer(loaded, options, stop, comm, std::move(setup)).run();
 }
 
 }  // namespace zt::train

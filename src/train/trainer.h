@@ -1,13 +1,28 @@
-// The run: steps, evaluation, metrics, and the export at its end.
+// The run: steps, evaluation, metrics, checkpoints, and the export at its end.
 #pragma once
 
+#include <string>
+
+#include "comm/communicator.h"
 #include "recipe/recipe.h"
+#include "train/fit.h"
+#include "train/run_folder.h"
+#include "train/signals.h"
 
 namespace zt::train {
 
-// Trains as the recipe says and returns the exit status: 0, or 75 after a signal and a good export.
-// With `dry_run` everything is opened, checked and planned, the plan is printed, and nothing is written.
-// Errors: Error of any blame; the run folder keeps what was measured until then.
-int train(const recipe::Loaded& loaded, bool dry_run);
+struct TrainOptions {
+  bool dry_run =
+      false;  // everything is opened, checked and planned, the plan is printed, and nothing is written
+  Resume resume;
+  std::string build;           // the program's version, for checkpoints
+  int ranks_on_this_node = 1;  // they share its memory
+};
+
+// Trains as the recipe says and returns the exit status, the same on every rank: 0, or 75 after a signal and a good
+// checkpoint (or export, where the recipe wants none). Collective. Errors: Error of any blame; the run folder keeps
+// what was measured until then.
+int train(const recipe::Loaded& loaded, const TrainOptions& options, const StopRequests& stop,
+          comm::Communicator& comm);
 
 }  // namespace zt::train

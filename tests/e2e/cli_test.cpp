@@ -462,7 +462,7 @@ TEST_CASE("cli: results that can't be written are an error, not a silent success
   CHECK(contains(o.err, "stdout"));
 }
 
-TEST_CASE("cli: SIGINT and SIGTERM stop after the step at hand, with an export and status 75") {
+TEST_CASE("cli: SIGINT and SIGTERM stop after the step at hand, with a checkpoint and status 75") {
   for (const int signal : {SIGINT, SIGTERM}) {
     CAPTURE(signal);
     const Workshop shop;
@@ -474,11 +474,20 @@ TEST_CASE("cli: SIGINT and SIGTERM stop after the step at hand, with an export a
     CHECK(o.status == 75);
     CHECK(contains(
         o.err, signal == SIGINT ? "SIGINT ended the run after step " : "SIGTERM ended the run after step "));
-    CHECK(contains(o.err, "model.base"));
+    CHECK(contains(o.err, "it goes on from there when it is started again"));
+    CHECK_FALSE(shop.has("out/export"));
+    // Every metrics line is whole, and the checkpoint is good.
+    const auto lines = json_lines(shop.read("out/metrics.jsonl"));
+    CHECK(lines.size() > 3);
+    const int stopped = lines.back().at("step");
+    const std::string checkpoint = cat("out/checkpoints/step-", fmt::format("{:08}", stopped));
+    CHECK(shop.run({"checkpoint", "verify", checkpoint}).status == 0);
+    CHECK(shop.run({"generate", "--model", checkpoint, "--max-tokens", "3"}).status == 0);
+    const Outcome again = shop.train({cat("train.max_steps=", stopped + 2), "train.eval_every=0"});
+    CHECK(again.status == 0);
+    CHECK(contains(again.err, cat("going on after step ", stopped)));
+    CHECK(json_lines(shop.read("out/metrics.jsonl")).at(std::size_t(stopped) + 1).at("step") == stopped + 1);
     CHECK(shop.has("out/export/model.safetensors"));
-    // Every metrics line is whole, and the exported model is good.
-    CHECK(json_lines(shop.read("out/metrics.jsonl")).size() > 3);
-    CHECK(shop.run({"generate", "--model", "out/export", "--max-tokens", "3"}).status == 0);
     for (const auto& entry : fs::directory_iterator(shop.path() / "out")) {
       const std::string name = entry.path().filename();
       CAPTURE(name);

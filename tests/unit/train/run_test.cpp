@@ -94,8 +94,17 @@ TEST_CASE("run folder: one run owns it; it is free again when its owner ends, un
   {
     const RunFolder again(path);
   }
-  std::ofstream(path / "metrics.jsonl") << "\n";
-  CHECK_THROWS_AS(RunFolder{path}, Error);
+  std::ofstream(path / "metrics.jsonl") << "one\n";
+  const RunFolder used(path);
+  CHECK(used.used());
+  CHECK_THROWS_AS(used.require_fresh(), Error);
+  used.set_metrics_aside();
+  CHECK_FALSE(used.used());
+  CHECK(test::read_file(path / "metrics.1.jsonl") == "one\n");
+  std::ofstream(path / "metrics.jsonl") << "two\n";
+  used.set_metrics_aside();
+  CHECK(test::read_file(path / "metrics.1.jsonl") == "one\n");
+  CHECK(test::read_file(path / "metrics.2.jsonl") == "two\n");
 }
 
 TEST_CASE("run folder: a person's own file of a name that a run writes is kept") {

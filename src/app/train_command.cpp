@@ -1,0 +1,98 @@
+// Training under a launcher, on virtual ranks, or alone: who the ranks are, and one status for all of them.
+#include <algorithm>
+#include <chrono>
+#include <mutex>
+#include <thread>
+
+#include "app/commands.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "base/text.h"
+#include "checkpoint/agreement.h"
+#include "comm/mpi.h"
+#include "comm/threads.h"
+#include "device/cores.h"
+#include "recipe/recipe.h"
+#include "train/signals.h"
+#include "train/trainer.h"
+
+namespace zt::app {
+namespace {
+
+// What all ranks agree on is said once and ends them in order.
+int train_on(comm::Communicator& comm, const TrainArgs& args, const train::StopRequests& stop,
+             int on_this_node) {
+  try {
+    recipe::Loaded loaded;
+    checkpoint::agree(comm, checkpoint::attempt([&] {
+                        loaded = recipe::load(args.recipe.path, args.recipe.sets, comm.size());
+                      }));
+    return train::train(loaded,
+                        {args.dry_run, train::parse_resume(args.resume), ZEROTRAIN_VERSION, on_this_node},
+                        stop, comm);
+  } catch (const checkpoint::AgreedError& e) {
+    if (comm.rank() == 0) log::error(e.what());
+    return exit_status(e.blame());
+  }
+}
+
+// The time limit is in the recipe, which is read only when there are ranks to agree about it. Whatever is wrong with
+// it is said there.
+double timeout_of(const TrainArgs& args) {
+  try {
+    return recipe::load(args.recipe.path, args.recipe.sets, 1).recipe.comm.timeout_seconds;
+  } catch (const Error&) {
+    return recipe::Comm().timeout_seconds;
+  }
+}
+
+// Ranks with a smaller number speak first: when all fail at once, they end the job before the others say the same.
+[[noreturn]] void fail_job(int rank, const std::string& what, int status) {
+  std::this_thread::sleep_for(std::chrono::milliseconds(std::min(rank, 10) * 100));
+  log::error(cat("rank ", rank, ": ", what));
+  comm::MpiSession::abort(status);
+}
+
+int train_under_launcher(const TrainArgs& args) {
+  comm::MpiSession session;
+  const auto world = session.world(timeout_of(args));
+  if (args.ranks > 0 && args.ranks != world->size())
+    throw Error(Blame::usage,
+                cat("--ranks ", args.ranks, " was given, but the launcher started ", world->size()),
+                "leave --ranks out under mpirun or srun");
+  const int on_this_node = session.ranks_on_this_node();
+  device::compute_with(device::threads_of_rank(on_this_node));
+  const train::StopRequests stop;
+  try {
+    return train_on(*world, args, stop, on_this_node);
+  } catch (const Error& e) {
+    fail_job(world->rank(), e.what(), exit_status(e.blame()));
+  } catch (const std::exception& e) {
+    fail_job(world->rank(), cat("this is a bug in zerotrain: ", e.what()), exit_status(Blame::bug));
+  }
+}
+
+int train_on_threads(const TrainArgs& args) {
+  const train::StopRequests stop;
+  std::mutex mutex;
+  int status = 0;
+  comm::run_threads(args.ranks, timeout_of(args), [&](comm::Communicator& comm) {
+    device::compute_with(std::max(1, device::cores() / comm.size()));
+    const int mine = train_on(comm, args, stop, comm.size());
+    const std::lock_guard lock(mutex);
+    status = mine;
+  });
+  return status;
+}
+
+}  // namespace
+
+int train(const TrainArgs& args) {
+  if (comm::launched()) return train_under_launcher(args);
+  if (args.ranks > 1) return train_on_threads(args);
+  const train::StopRequests stop;
+  const auto alone = comm::solo();
+  return train_on(*alone, args, stop, 1);
+}
+
+}  // namespace zt::app
