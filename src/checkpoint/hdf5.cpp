@@ -35,6 +35,8 @@ Handle access_properties(const fs::path& file, Refusal* refusal) {
   Handle access(H5Pcreate(H5P_FILE_ACCESS), H5Pclose, doing, file);
   check(use_file_driver(access.id(), refusal), doing, file);
   check(H5Pset_libver_bounds(access.id(), H5F_LIBVER_V18, H5F_LIBVER_LATEST), doing, file);
+  // Pages of large datasets aren't shared with anything else, neither in the file nor in the system's cache.
+  check(H5Pset_alignment(access.id(), /*threshold=*/1 << 16, /*alignment=*/1 << 12), doing, file);
   // HDF5 would let its cache of metadata grow to 32 MiB.
   H5AC_cache_config_t cache = {};
   cache.version = H5AC__CURR_CACHE_CONFIG_VERSION;

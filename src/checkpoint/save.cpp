@@ -22,7 +22,7 @@ namespace {
 namespace fs = std::filesystem;
 using comm::Communicator;
 
-// Beside the data: HDF5's bookkeeping, the manifest, the tokenizer.
+// Beside the data: HDF5's bookkeeping, the manifest, the tokenizer, and ends of pages (a hundredth, see below).
 constexpr std::int64_t kSlackPerRank = std::int64_t{1} << 20;
 
 void refuse_others(const Target& target) {
@@ -66,7 +66,7 @@ void wait_for(const fs::path& folder) {
 void require_space(const fs::path& folder, std::int64_t bytes, int ranks) {
   struct statvfs disk = {};
   if (::statvfs(folder.c_str(), &disk) != 0) system_error(Blame::machine, "examine the disk of", folder);
-  const std::int64_t need = bytes + ranks * kSlackPerRank;
+  const std::int64_t need = bytes + bytes / 100 + ranks * kSlackPerRank;
   const auto free = __int128(disk.f_bavail) * disk.f_frsize;
   if (free < need)
     throw Error(
