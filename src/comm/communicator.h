@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <exception>
 #include <memory>
 #include <span>
 #include <string>
@@ -51,9 +52,9 @@ class Communicator {
   }
   void barrier();
 
-  // From any thread: this rank has failed. Its collectives under way and to come throw Error(peer) instead of
-  // waiting for others; where ranks are threads, so do those of the others.
-  virtual void abandon() noexcept {}
+  // From any thread: this rank has failed for the reason given. Its collectives under way and to come throw
+  // Error(peer) instead of waiting for others; where ranks are threads, so do those of the others.
+  virtual void abandon(std::exception_ptr why) noexcept = 0;
 
   // A communicator of the ranks that name the same colour, ordered by their rank here. Collective.
   virtual std::unique_ptr<Communicator> split(int color) = 0;

@@ -5,8 +5,8 @@
 #include <utility>
 #include <vector>
 
-#include "base/align.h"
 #include "base/error.h"
+#include "base/text.h"
 #include "comm/peers.h"
 #include "comm/ranks.h"
 #include "comm/sum.h"
@@ -14,8 +14,12 @@
 namespace zt::comm {
 namespace {
 
-// MPI counts are 32 bits wide, and pieces near 2^31 bytes have failed silently in several versions.
-constexpr std::int64_t kLargestMessage = std::int64_t{1} << 30;
+// Data that is only moved goes in messages of this size. MPI's counts are 32 bits wide, and messages near 2^31
+// bytes have failed silently in several versions; besides, a large one shows no progress until it is complete, and a
+// rank that sees none goes to sleep.
+constexpr std::int64_t kMessage = 1 << 20;
+// What `exchange` is for.
+constexpr std::int64_t kLargestSmallMessage = 1 << 30;
 // Pieces of a reduction: small enough to stay in a core's cache between arriving and being added.
 constexpr std::int64_t kLargestPiece = 512 << 10, kSmallestPiece = 4 << 10;
 constexpr std::int64_t kStagingBytes = 16 << 20;
@@ -107,6 +111,10 @@ class Messages : public Communicator {
   explicit Messages(std::unique_ptr<Ranks> ranks);
 
   std::unique_ptr<Communicator> split(int color) override;
+  void abandon(std::exception_ptr) noexcept override {
+    Troubles::note();
+    give_up_waiting();
+  }
   std::int64_t buffer_bytes() const override { return std::int64_t(received_.size() + converted_.size()); }
   std::string transport() const override { return "mpi (messages)"; }
 
@@ -155,14 +163,19 @@ Messages::Messages(std::unique_ptr<Ranks> ranks)
       parts_(std::size_t(size())) {}
 
 void Messages::do_all_gather(std::byte* whole, std::int64_t slice_bytes) {
-  Requests requests(*ranks_);
-  for (std::int64_t at = 0; at < slice_bytes; at += kLargestMessage) {
-    const std::int64_t bytes = std::min(kLargestMessage, slice_bytes - at);
+  const std::int64_t rounds = (slice_bytes + kMessage - 1) / kMessage;
+  const auto start_round = [&](std::int64_t round) {
+    Requests& requests = arriving_[std::size_t(round % kSlots)];
+    const std::int64_t at = round * kMessage, bytes = std::min(kMessage, slice_bytes - at);
     for (int step = 1; step < size(); ++step) {
       requests.receive(whole + from(step) * slice_bytes + at, bytes, from(step), kAllGather);
       requests.send(whole + rank() * slice_bytes + at, bytes, to(step), kAllGather);
     }
-    requests.wait("all_gather");
+  };
+  start_round(0);
+  for (std::int64_t round = 0; round < rounds; ++round) {
+    if (round + 1 < rounds) start_round(round + 1);
+    arriving_[std::size_t(round % kSlots)].wait("all_gather");
   }
 }
 
@@ -213,8 +226,8 @@ void Messages::do_reduce_scatter(std::byte* whole, Dtype dtype, Dtype wire, std:
 void Messages::do_broadcast(std::byte* data, std::int64_t bytes, int root) {
   Requests requests(*ranks_);
   const int me = (rank() - root + size()) % size();
-  for (std::int64_t at = 0; at < bytes; at += kLargestMessage) {
-    const std::int64_t n = std::min(kLargestMessage, bytes - at);
+  for (std::int64_t at = 0; at < bytes; at += kMessage) {
+    const std::int64_t n = std::min(kMessage, bytes - at);
     for (int distance = 1; distance < size(); distance *= 2) {
       if (me < distance && me + distance < size()) {
         requests.send(data + at, n, (me + distance + root) % size(), kBroadcast);
@@ -229,7 +242,8 @@ void Messages::do_broadcast(std::byte* data, std::int64_t bytes, int root) {
 
 void Messages::do_exchange(std::span<const std::byte> mine, std::span<std::byte> all) {
   const auto bytes = std::int64_t(mine.size());
-  if (bytes > kLargestMessage) throw Error(Blame::bug, "exchange is for small messages");
+  if (bytes > kLargestSmallMessage)
+    throw Error(Blame::bug, cat("exchange is for small messages, not for ", bytes, " bytes"));
   std::memcpy(all.data() + rank() * bytes, mine.data(), mine.size());
   Requests requests(*ranks_);
   for (int step = 1; step < size(); ++step) {

@@ -28,12 +28,16 @@ Error mismatch_error(int rank, const Call& mine, int other, const Call& theirs);
 // Longer limits count as this one: years would overflow a clock's nanoseconds.
 constexpr double kLongestSeconds = 1e8;
 
+// From any thread: whoever waits in this process, now or later, is told that its own rank has failed.
+void give_up_waiting() noexcept;
+
 // Waiting for something that another process or the network brings: first looks again at once, then gives the
 // processor away, then sleeps, because ranks and their compute threads may share cores.
 class Patience {
  public:
   explicit Patience(double timeout_seconds);
-  // Waits a little. False when the time limit has passed since the last progress.
+  // Waits a little. False when the time limit has passed since the last progress. Throws Error(peer) after
+  // give_up_waiting().
   bool pause();
   // Something has moved: be quick again.
   void progress();

@@ -7,6 +7,7 @@ class Solo : public Communicator {
  public:
   Solo() : Communicator(0, 1) {}
   std::unique_ptr<Communicator> split(int) override { return solo(); }
+  void abandon(std::exception_ptr) noexcept override {}
   std::int64_t buffer_bytes() const override { return 0; }
   std::string transport() const override { return "solo"; }
 

@@ -74,6 +74,10 @@ class Threads : public Communicator {
       : Communicator(rank, int(group->members.size())), group_(std::move(group)) {}
 
   std::unique_ptr<Communicator> split(int color) override;
+  void abandon(std::exception_ptr why) noexcept override {
+    const std::lock_guard lock(group_->world->mutex);
+    group_->world->fail(world_rank(), std::move(why));
+  }
   std::int64_t buffer_bytes() const override { return 0; }
   std::string transport() const override { return "threads"; }
 

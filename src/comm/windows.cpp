@@ -26,7 +26,8 @@ namespace {
 constexpr int kSlots = 4;
 // What one rank gives another in a round: small enough that slots stay in a core's cache.
 constexpr std::int64_t kLargestPiece = 256 << 10, kSmallestPiece = 4 << 10;
-constexpr std::int64_t kStagingBytes = 16 << 20;
+// Of a window. Containers often have no more than 64 MB of shared memory for all ranks.
+constexpr std::int64_t kStagingBytes = 4 << 20;
 
 // MPI aligns windows to little. Every process maps them at whole pages, so rounding up leads all to the same byte.
 constexpr std::int64_t kAlignment = 64;
@@ -69,6 +70,10 @@ class Windows : public Communicator {
   }
 
   std::unique_ptr<Communicator> split(int color) override;
+  void abandon(std::exception_ptr) noexcept override {
+    note_failure();
+    comm::give_up_waiting();
+  }
   std::int64_t buffer_bytes() const override { return window_bytes(size()); }
   std::string transport() const override { return "mpi (shared windows)"; }
 
@@ -96,7 +101,7 @@ class Windows : public Communicator {
   void put_label(const Call& call, std::int64_t round);
   void check_labels(const Call& call, std::int64_t round);
   void stop_if_others_failed(const Call& call);
-  [[noreturn]] void give_up_waiting(const Call& call, std::int64_t written, std::int64_t read);
+  [[noreturn]] void fail_late(const Call& call, std::int64_t written, std::int64_t read);
   void note_failure();
 
   std::unique_ptr<Ranks> ranks_;
@@ -164,7 +169,7 @@ void Windows::run(const Call& call, std::int64_t rounds, const Write& write, con
       continue;
     }
     stop_if_others_failed(call);
-    if (!patience.pause()) give_up_waiting(call, written, done);
+    if (!patience.pause()) fail_late(call, written, done);
   }
   before_ += rounds;
 }
@@ -195,7 +200,7 @@ void Windows::stop_if_others_failed(const Call& call) {
   }
 }
 
-void Windows::give_up_waiting(const Call& call, std::int64_t written, std::int64_t read) {
+void Windows::fail_late(const Call& call, std::int64_t written, std::int64_t read) {
   std::vector<int> missing;
   for (int r = 0; r < size(); ++r) {
     if (r == rank()) continue;

@@ -36,7 +36,7 @@ Executor::Executor(const layers::RunContext& run, const Model& model, shard::Par
       sums_(run.model->blocks.size() + 1),
       all_sums_(sums_.size() * static_cast<std::size_t>(comm.size())),
       fp32_piece_(store.grad_dtype() == Dtype::f32 ? 0 : kPiece),
-      lanes_(std::move(lanes), [this] { comm_.abandon(); }) {}
+      lanes_(std::move(lanes), [this](std::exception_ptr why) { comm_.abandon(std::move(why)); }) {}
 
 StepResult Executor::run(const schedule::Schedule& schedule, const StepInput& input) {
   schedule_ = &schedule;

@@ -26,7 +26,7 @@ std::size_t number(Lane lane) { return static_cast<std::size_t>(lane); }
 
 }  // namespace
 
-Lanes::Lanes(LaneOptions options, std::function<void()> give_up)
+Lanes::Lanes(LaneOptions options, std::function<void(std::exception_ptr)> give_up)
     : options_(std::move(options)), give_up_(std::move(give_up)) {
   if (options_.threads) comm_thread_ = std::thread([this] { serve_comm_lane(); });
 }
@@ -132,17 +132,17 @@ void Lanes::wait_for(const Op& op) {
   }
 }
 
-void Lanes::fail(std::exception_ptr error) {
+void Lanes::fail(const std::exception_ptr& error) {
   {
     const std::lock_guard lock(mutex_);
-    if (!error_) error_ = std::move(error);
+    if (!error_) error_ = error;
   }
   failed_ = true;
   for (auto& finished : finished_) {
     finished.store(std::numeric_limits<int>::max() / 2);
     finished.notify_all();
   }
-  if (give_up_) give_up_();
+  if (give_up_) give_up_(error);
 }
 
 }  // namespace zt::exec

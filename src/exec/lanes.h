@@ -27,7 +27,7 @@ class Lanes {
 
   // `give_up` is called from the failing lane when an op throws, to free the other lane from waiting for ranks
   // that will never come.
-  explicit Lanes(LaneOptions options, std::function<void()> give_up = {});
+  explicit Lanes(LaneOptions options, std::function<void(std::exception_ptr)> give_up = {});
   ~Lanes();
   Lanes(const Lanes&) = delete;
   Lanes& operator=(const Lanes&) = delete;
@@ -40,12 +40,12 @@ class Lanes {
   void serve_comm_lane();
   void play_lane(schedule::Lane lane);
   void wait_for(const schedule::Op& op);
-  void fail(std::exception_ptr error);
+  void fail(const std::exception_ptr& error);
   double run_inline(const schedule::Schedule& list, const Play& play);
   double run_threads(const schedule::Schedule& list, const Play& play);
 
   LaneOptions options_;
-  std::function<void()> give_up_;
+  std::function<void(std::exception_ptr)> give_up_;
   std::thread comm_thread_;
   std::mutex mutex_;
   std::condition_variable changed_;

@@ -14,6 +14,7 @@ namespace zt::test {
 class DelayedLink : public comm::Communicator {
  public:
   explicit DelayedLink(comm::Communicator& inner);
+  void abandon(std::exception_ptr why) noexcept override { inner_.abandon(std::move(why)); }
   std::int64_t buffer_bytes() const override { return inner_.buffer_bytes(); }
   std::string transport() const override { return inner_.transport(); }
 
