@@ -6,6 +6,7 @@
 #include <fstream>
 #include <set>
 
+#include "base/text.h"
 #include "e2e/program.h"
 #include "exchange/safetensors.h"
 
@@ -480,12 +481,12 @@ TEST_CASE("cli: SIGINT and SIGTERM stop after the step at hand, with a checkpoin
     const auto lines = json_lines(shop.read("out/metrics.jsonl"));
     CHECK(lines.size() > 3);
     const int stopped = lines.back().at("step");
-    const std::string checkpoint = cat("out/checkpoints/step-", fmt::format("{:08}", stopped));
+    const std::string checkpoint = zt::cat("out/checkpoints/step-", fmt::format("{:08}", stopped));
     CHECK(shop.run({"checkpoint", "verify", checkpoint}).status == 0);
     CHECK(shop.run({"generate", "--model", checkpoint, "--max-tokens", "3"}).status == 0);
-    const Outcome again = shop.train({cat("train.max_steps=", stopped + 2), "train.eval_every=0"});
+    const Outcome again = shop.train({zt::cat("train.max_steps=", stopped + 2), "train.eval_every=0"});
     CHECK(again.status == 0);
-    CHECK(contains(again.err, cat("going on after step ", stopped)));
+    CHECK(contains(again.err, zt::cat("going on after step ", stopped)));
     CHECK(json_lines(shop.read("out/metrics.jsonl")).at(std::size_t(stopped) + 1).at("step") == stopped + 1);
     CHECK(shop.has("out/export/model.safetensors"));
     for (const auto& entry : fs::directory_iterator(shop.path() / "out")) {
