@@ -1,0 +1,154 @@
+// Trains GPT-2 124M on random tokens over ranks and prints, for ZeRO stages 0 to 3: the step time beside stage 0's of
+// the same run, the bytes a rank holds beside the plan and the paper's formula, and what communication took.
+// Usage: mpirun -n 2 zero [--rows 2] [--length 512] [--rounds 3] [--steps 2] [--dtype f32|bf16] [--prefetch 1]
+// One thread a rank unless OMP_NUM_THREADS says otherwise. Record the output in bench/records/.
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "base/random.h"
+#include "comm/mpi.h"
+#include "device/arena.h"
+#include "device/cores.h"
+#include "exec/engine.h"
+
+namespace {
+
+using namespace zt;
+
+struct Settings {
+  std::int64_t rows = 2, length = 512;
+  int rounds = 3, steps = 2, prefetch = 1;
+  Dtype dtype = Dtype::f32;
+};
+
+Settings parse(int argc, char** argv) {
+  Settings s;
+  for (int i = 1; i + 1 < argc; i += 2) {
+    const std::string key = argv[i], value = argv[i + 1];
+    if (key == "--rows") s.rows = std::stoll(value);
+    if (key == "--length") s.length = std::stoll(value);
+    if (key == "--rounds") s.rounds = std::stoi(value);
+    if (key == "--steps") s.steps = std::stoi(value);
+    if (key == "--prefetch") s.prefetch = std::stoi(value);
+    if (key == "--dtype") s.dtype = value == "bf16" ? Dtype::bf16 : Dtype::f32;
+  }
+  return s;
+}
+
+spec::ModelSpec gpt2_124m() {
+  return spec::from_config(
+      nlohmann::json::parse(R"({"model_type": "gpt2", "vocab_size": 50257, "n_positions": 1024, "n_embd": 768,
+                                "n_layer": 12, "n_head": 12})"),
+      "gpt2-124m");
+}
+
+exec::HostBatch random_batch(const Settings& s, const spec::ModelSpec& m, int rank) {
+  const RandomStream random{.seed = 1, .a = std::uint32_t(rank)};
+  exec::HostBatch batch;
+  batch.bounds.push_back(0);
+  for (std::int64_t i = 0; i < s.rows * s.length; ++i) {
+    const auto token = [&](std::int64_t at) {
+      return std::int32_t(random.u64(std::uint64_t(at)) % std::uint64_t(m.vocab));
+    };
+    batch.tokens.push_back(token(i));
+    batch.targets.push_back(token(i + 1));
+    batch.positions.push_back(std::int32_t(i % s.length));
+    if ((i + 1) % s.length == 0) batch.bounds.push_back(std::int32_t(i + 1));
+  }
+  return batch;
+}
+
+exec::EngineOptions options_of(const Settings& s, int stage, int ranks) {
+  exec::EngineOptions o;
+  o.shape.sequence_length = s.length;
+  o.shape.rows = o.shape.eval_rows = s.rows;
+  o.shape.policy.zero.gather_weights = stage == 3;
+  o.shape.policy.zero.prefetch = s.prefetch;
+  o.shape.policy.zero.reduce = stage >= 2 ? schedule::ReduceEvery::micro : schedule::ReduceEvery::step;
+  o.shape.partition = plan::Partition::of_stage(stage, ranks, o.shape.policy.zero.reduce);
+  o.dtype = s.dtype;
+  o.lanes.threads = true;
+  return o;
+}
+
+// Model states by the paper's formula with fp32 gradients and, beside bf16 weights, an fp32 master copy.
+double formula(const spec::ModelSpec& m, const Settings& s, int stage, int ranks) {
+  const double psi = double(m.parameters()), n = ranks, w = size_of(s.dtype),
+               o = s.dtype == Dtype::f32 ? 8 : 12;
+  return psi * ((stage < 3 ? w : w / n) + (stage < 2 ? 4 : 4 / n) + (stage < 1 ? o : o / n));
+}
+
+struct Figures {
+  double seconds = 1e30, exposed = 0, loss = 0;
+  std::int64_t held = 0, planned = 0, states = 0, sent = 0;
+};
+
+void measure(const Settings& s, int stage, comm::Communicator& comm, Figures* best) {
+  const spec::ModelSpec m = gpt2_124m();
+  exec::Engine engine(m, options_of(s, stage, comm.size()), &comm);
+  shard::initialise(engine.params(), m, 1);
+  engine.gather_weights();
+  const exec::HostBatch batch = random_batch(s, m, comm.rank());
+  const std::int64_t tokens = s.rows * s.length * comm.size();
+  kernels::AdamW adamw{.lr = 1e-4f};
+  for (int step = 1; step <= s.steps + 1; ++step) {  // the first one warms up
+    adamw.t = step;
+    comm.barrier();
+    const comm::Traffic before = comm.traffic();
+    const auto start = std::chrono::steady_clock::now();
+    const exec::StepResult r = engine.train_step({&batch, 1}, tokens, std::uint32_t(step), adamw, 1.0);
+    comm.barrier();
+    const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    const comm::Traffic sent = comm.traffic() - before;
+    best->loss = r.loss_sum / double(tokens);
+    best->sent = sent.all_gather + sent.reduce_scatter + sent.all_reduce;
+    if (step == 1 || seconds >= best->seconds) continue;
+    best->seconds = seconds;
+    best->exposed = r.exposed_comm_seconds;
+  }
+  best->held = engine.held_bytes();
+  best->planned = engine.plan().total();
+  best->states = engine.params().bytes();
+}
+
+void print(const Settings& s, const std::map<int, Figures>& figures, comm::Communicator& comm) {
+  const double mib = 1024.0 * 1024.0;
+  std::printf("gpt2-124m %s, %d ranks (%s), micro-batch %lld x %lld, prefetch %d, best of %d x %d steps\n",
+              name(s.dtype), comm.size(), comm.transport().c_str(), (long long)s.rows, (long long)s.length,
+              s.prefetch, s.rounds, s.steps);
+  std::printf(
+      "stage   s/step  of stage 0  exposed s   sent MiB  states MiB  formula MiB  held MiB  planned MiB  "
+      "loss\n");
+  for (const auto& [stage, f] : figures)
+    std::printf("%5d  %7.3f  %10.3f  %9.3f  %9.1f  %10.1f  %11.1f  %8.1f  %11.1f  %.6f\n", stage, f.seconds,
+                f.seconds / figures.at(0).seconds, f.exposed, double(f.sent) / mib, double(f.states) / mib,
+                formula(gpt2_124m(), s, stage, comm.size()) / mib, double(f.held) / mib,
+                double(f.planned) / mib, f.loss);
+  std::printf("process peak of rank 0 over all stages: %.1f MiB\n",
+              double(device::process_peak_bytes()) / mib);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const Settings s = parse(argc, argv);
+  comm::MpiSession session;
+  const auto comm = session.world(600);
+  device::compute_with(1);
+  std::map<int, Figures> figures;
+  try {
+    for (int round = 0; round < s.rounds; ++round)
+      for (const int stage : {0, 1, 2, 3}) measure(s, stage, *comm, &figures[stage]);
+  } catch (const Error& e) {
+    std::fprintf(stderr, "rank %d: %s\n", comm->rank(), e.what());
+    comm::MpiSession::abort(exit_status(e.blame()));
+  }
+  if (comm->rank() == 0) print(s, figures, *comm);
+  return 0;
+}
