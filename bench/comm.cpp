@@ -45,7 +45,9 @@ class Bench {
         whole_(std::size_t(n_ * comm.size())),
         out_(std::size_t(n_)) {}
 
-  void run(const std::string& what, const std::function<void()>& work, const std::function<bool()>& right) {
+  // `bytes` are those that count for the bandwidth; what a rank sends when not given.
+  void run(const std::string& what, const std::function<void()>& work, const std::function<bool()>& right,
+           double bytes = 0) {
     double best = 1e30;
     bool good = true;
     for (int i = 0; i <= kTimes; ++i) {  // the first also touches memory
@@ -57,7 +59,8 @@ class Bench {
       if (i > 0) best = std::min(best, took);
       good = good && right();
     }
-    report(what, best, slowest(good ? 0 : 1) == 0);
+    const double sent = double(whole_.size()) * 4 * (comm_.size() - 1) / comm_.size();
+    report(what, best, bytes > 0 ? bytes : sent, slowest(good ? 0 : 1) == 0);
   }
 
   void reduce_scatter(Dtype wire) {
@@ -91,7 +94,7 @@ class Bench {
     run(
         "memcpy of one slice on every rank",
         [&] { std::memcpy(out_.data(), whole_.data(), out_.size() * 4); },
-        [&] { return out_.back() == whole_[std::size_t(n_ - 1)]; });
+        [&] { return out_.back() == whole_[std::size_t(n_ - 1)]; }, double(out_.size()) * 4);
   }
   void small(const std::string& what, const std::function<void()>& work) {
     constexpr int kCalls = 1000;
@@ -137,10 +140,9 @@ class Bench {
     comm_.exchange(std::span<const double>(&mine, 1), std::span<double>(all));
     return *std::max_element(all.begin(), all.end());
   }
-  void report(const std::string& what, double seconds, bool right) {
-    const double bytes = double(whole_.size()) * 4, bus = bytes * (comm_.size() - 1) / comm_.size();
+  void report(const std::string& what, double seconds, double bytes, bool right) {
     if (comm_.rank() == 0)
-      fmt::print("{:<56}{:>10.2f} ms {:>8.2f} GB/s{}\n", what, seconds * 1e3, bus / seconds * 1e-9,
+      fmt::print("{:<56}{:>10.2f} ms {:>8.2f} GB/s{}\n", what, seconds * 1e3, bytes / seconds * 1e-9,
                  right ? "" : "   WRONG RESULT");
     if (!right) comm::MpiSession::abort(1);
   }

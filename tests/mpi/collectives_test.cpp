@@ -34,7 +34,7 @@ TEST_CASE("mpi: windows carry ranks of one node, messages carry any") {
 }
 
 TEST_CASE("mpi: sums have the bits of fp32 addition in rank order over both transports") {
-  // The last sizes need several pieces: one rank gives another at most 512 KiB at a time.
+  // The last sizes need several pieces: one rank gives another at most 512 KiB of sums at a time.
   for (std::int64_t elements : {0, 1, 7, 2049, 131072, 300007}) {
     for (const Formats& f : kFormats) {
       for (Communicator* comm : transports()) {
@@ -111,7 +111,7 @@ TEST_CASE("mpi: communicators come and go without using up MPI") {
   }
 }
 
-// Needs 2.4 GiB a rank. Counts above 2^31 bytes: messages are cut into pieces of at most 1 GiB.
+// Needs 2.4 GiB a rank. Counts above 2^31 bytes: both transports cut them into pieces.
 TEST_CASE("mpi: slices whose sum is above 2^31 bytes arrive whole" *
           doctest::skip(std::getenv("ZEROTRAIN_HEAVY") == nullptr)) {
   const std::int64_t slice = (std::int64_t{1} << 30) + (std::int64_t{1} << 28) + 5;
