@@ -15,7 +15,7 @@ static std::int64_t cache_bytes(const spec::ModelSpec& m, Dtype dtype, std::int6
 Decoder::Decoder(const spec::ModelSpec& model, Dtype dtype, std::int64_t capacity)
     : model_(model),
       capacity_(capacity),
-      kernels_(kernels::make_cpu_kernels()),
+      kernels_(kernels::make_cpu_kernels(dtype)),
       params_(model_, dtype, false),
       saved_(plan::saved_buffers(model_, one_token(dtype)).bytes(), "one token's activations"),
       workspace_(plan::workspace_bytes(model_, one_token(dtype)), "the workspace"),

@@ -49,6 +49,7 @@ static EngineOptions agreeing(EngineOptions options, const comm::Communicator& c
   options.shape.wire_bytes = size_of(options.wire);
   options.shape.policy.grads_apart = options.grad_dtype != Dtype::f32;
   options.shape.comm_bytes = comm.buffer_bytes();
+  options.shape.kernel_bytes = kernels::tile_bytes(options.dtype);
   options.lanes.threads = options.lanes.threads && comm.size() > 1;
   options.shape.dropout = options.dropout > 0.f;
   return options;
@@ -60,7 +61,7 @@ Engine::Engine(const spec::ModelSpec& model, const EngineOptions& options, comm:
       comm_(comm == nullptr ? alone_.get() : comm),
       options_(agreeing(options, *comm_)),
       plan_(plan::plan_step(model_, options_.shape)),
-      kernels_(kernels::make_cpu_kernels()),
+      kernels_(kernels::make_cpu_kernels(options_.dtype)),
       arena_(plan_.arena, "activations"),
       workspace_(plan_.workspace, "the workspace"),
       batches_(batch_slots(options_.shape), "batches"),
@@ -68,7 +69,8 @@ Engine::Engine(const spec::ModelSpec& model, const EngineOptions& options, comm:
       params_(model_, options_.dtype, options_.shape.training,
               {options_.shape.partition, comm_->rank(), options_.grad_dtype}) {
   require_same_lists();
-  run_ = {kernels_.get(), &model_, options.dtype, options.dropout, options.seed, {}, {}};
+  run_ = {kernels_.get(),         &model_, options.dtype, options.dropout, options.seed, {}, {},
+          options.shape.selective};
   fill_rope_tables(model_, options.shape.sequence_length, tables_, &run_);
   blocks_ = make_model(run_);
   executor_ = std::make_unique<Executor>(run_, blocks_, params_, *comm_, options_.wire, arena_.at(0),
@@ -92,7 +94,7 @@ void Engine::require_same_lists() const {
 
 std::int64_t Engine::held_bytes() const {
   return arena_.bytes() + workspace_.bytes() + batches_.bytes() + tables_.bytes() + params_.bytes() +
-         comm_->buffer_bytes();
+         comm_->buffer_bytes() + kernels_->held_tile_bytes();
 }
 
 void Engine::gather_weights() {

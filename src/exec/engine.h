@@ -57,7 +57,7 @@ class Engine {
   const layers::RunContext& context() const { return run_; }
   const Model& blocks() const { return blocks_; }
   comm::Communicator& comm() const { return *comm_; }
-  // Memory this engine holds: its arenas and what its communicator keeps. The plan says the same.
+  // Memory this engine holds: its arenas, and what its communicator and its kernels keep. The plan says the same.
   std::int64_t held_bytes() const;
 
  private:

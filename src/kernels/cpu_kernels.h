@@ -10,7 +10,7 @@ namespace zt::kernels {
 // One caller at a time: kernels use all OpenMP threads themselves and share the scratch below.
 class CpuKernels final : public Kernels {
  public:
-  CpuKernels();
+  explicit CpuKernels(Dtype dtype);
   ~CpuKernels() override;
   void linear(const Linear&) override;
   void linear_backward(const LinearGrad&) override;
@@ -34,12 +34,13 @@ class CpuKernels final : public Kernels {
   void sum_squares(const SumSquares&) override;
   void cast(const Cast&) override;
   void add(const Add&) override;
+  std::int64_t held_tile_bytes() const override;
 
  private:
   struct MatmulCache;       // oneDNN primitives by shape, in linear.cpp
   struct AttentionScratch;  // tiles of each thread, in attention.cpp
   // Shared only because a shared_ptr remembers how to delete a type that is complete in one file alone.
-  static std::shared_ptr<MatmulCache> make_matmul_cache();
+  static std::shared_ptr<MatmulCache> make_matmul_cache(Dtype dtype);
   static std::shared_ptr<AttentionScratch> make_attention_scratch();
   std::shared_ptr<MatmulCache> matmuls_;
   std::shared_ptr<AttentionScratch> attention_;

@@ -198,6 +198,7 @@ class Scratch {
     }
     return memory_.get();
   }
+  std::size_t bytes() const { return count_ * sizeof(float); }
 
  private:
   struct Free {

@@ -7,6 +7,7 @@
 // needs (x of a linear layer, the ids of an embedding) may be absent too.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 
 #include "kernels/activation.h"
@@ -47,10 +48,17 @@ class Kernels {
   virtual void sum_squares(const SumSquares&) = 0;
   virtual void cast(const Cast&) = 0;
   virtual void add(const Add&) = 0;
+
+  // Bytes held for tiles of half-precision products, see tile_bytes.
+  virtual std::int64_t held_tile_bytes() const = 0;
 };
 
-// The CPU backend: oneDNN for matrix products, own OpenMP loops for the rest. Holds its fixed scratch from
-// the start; nothing is allocated per call once a shape has been seen.
-std::unique_ptr<Kernels> make_cpu_kernels();
+// The CPU backend: oneDNN for matrix products, own OpenMP loops for the rest. Claims the tiles of `dtype` at
+// once; nothing else is allocated per call once a shape has been seen.
+std::unique_ptr<Kernels> make_cpu_kernels(Dtype dtype = Dtype::f32);
+
+// Bytes of the tiles through which the CPU backend multiplies numbers of `dtype` that this processor cannot
+// multiply itself, whatever the shapes: float16, and bfloat16 on processors without products of it; otherwise 0.
+std::int64_t tile_bytes(Dtype dtype);
 
 }  // namespace zt::kernels

@@ -109,6 +109,7 @@ void round_rows(const float* wide, const View& y, bool add) {
 // Tiles of products whose operands are widened: 9 MiB of scratch, whatever the product. A tile of a is widened
 // once for each kTileN columns of c, which costs a few hundredths of the product itself.
 constexpr std::int64_t kTileM = 512, kTileN = 512, kTileK = 2048;
+constexpr std::size_t kTileFloats = kTileM * kTileK + kTileK * kTileN + kTileM * kTileN + kTileN;
 
 // Rows [row, row + rows) and columns [col, col + cols) of op(x), as x stores them.
 View tile(const View& x, bool transposed, std::int64_t row, std::int64_t rows, std::int64_t col,
@@ -125,6 +126,20 @@ dnnl::memory::desc matrix(std::int64_t rows, std::int64_t cols, std::int64_t str
   const dnnl::memory::dims strides =
       transposed ? dnnl::memory::dims{1, stride} : dnnl::memory::dims{stride, 1};
   return {dnnl::memory::dims{rows, cols}, dnnl_type(dtype), strides};
+}
+
+bool is_fast(const dnnl::matmul::primitive_desc& desc) {
+  return bool(desc) && std::strncmp(desc.impl_info_str(), "ref", 3) != 0;
+}
+
+// Whether oneDNN has a fast bf16 product on this processor, asked once of an ordinary shape.
+bool multiplies_bf16() {
+  static const bool does = [] {
+    const auto square = matrix(64, 64, 64, false, Dtype::bf16);
+    return is_fast({dnnl::matmul::desc(square, square, square), dnnl::engine(dnnl::engine::kind::cpu, 0),
+                    /*allow_empty=*/true});
+  }();
+  return does;
 }
 
 constexpr std::int64_t kColumnsAtOnce = 256, kRowsAtOnce = 64;
@@ -158,6 +173,10 @@ struct CpuKernels::MatmulCache {
   };
   using Key = std::array<std::int64_t, 12>;
   static constexpr std::size_t kMostEntries = 1024;  // a run has a few dozen; odd callers must not grow it
+
+  explicit MatmulCache(Dtype dtype) { widened_.floats(std::size_t(tile_bytes(dtype)) / sizeof(float)); }
+
+  std::int64_t tile_bytes_held() const { return std::int64_t(widened_.bytes()); }
 
   void multiply(const Product& p) {
     if (p.m == 0 || p.n == 0 || (p.k == 0 && p.add)) return;
@@ -196,14 +215,12 @@ struct CpuKernels::MatmulCache {
     const auto bias = matrix(1, p.n, p.n, false, Dtype::bf16);
     const auto op = p.bias ? dnnl::matmul::desc(a, b, bias, c) : dnnl::matmul::desc(a, b, c);
     entry.desc = dnnl::matmul::primitive_desc(op, attr, engine_, /*allow_empty=*/true);
-    entry.native = bool(entry.desc) && !is_slow(entry.desc.impl_info_str());
+    entry.native = is_fast(entry.desc);
     if (!entry.native) return entry;
     entry.primitive = dnnl::matmul(entry.desc);
     scratchpad_.floats((entry.desc.scratchpad_desc().get_size() + 3) / 4);
     return entry;
   }
-
-  static bool is_slow(const char* implementation) { return std::strncmp(implementation, "ref", 3) == 0; }
 
   void execute(Entry& entry, const Product& p) {
     std::unordered_map<int, dnnl::memory> args{
@@ -224,7 +241,7 @@ struct CpuKernels::MatmulCache {
 
   // Rows [m, m + rows) and columns [n, n + cols) of c, the sum over k in fp32 and rounded once at its end.
   void multiply_tile(const Product& p, std::int64_t m, std::int64_t rows, std::int64_t n, std::int64_t cols) {
-    float* const a = widened_.floats(kTileM * kTileK + kTileK * kTileN + kTileM * kTileN + kTileN);
+    float* const a = widened_.floats(kTileFloats);
     float *const b = a + kTileM * kTileK, *const sums = b + kTileK * kTileN,
                  *const bias = sums + kTileM * kTileN;
     const View c = tile(p.c, false, m, rows, n, cols);
@@ -250,8 +267,15 @@ struct CpuKernels::MatmulCache {
   Scratch scratchpad_, widened_;
 };
 
-std::shared_ptr<CpuKernels::MatmulCache> CpuKernels::make_matmul_cache() {
-  return std::make_shared<MatmulCache>();
+std::shared_ptr<CpuKernels::MatmulCache> CpuKernels::make_matmul_cache(Dtype dtype) {
+  return std::make_shared<MatmulCache>(dtype);
+}
+
+std::int64_t CpuKernels::held_tile_bytes() const { return matmuls_->tile_bytes_held(); }
+
+std::int64_t tile_bytes(Dtype dtype) {
+  const bool widened = dtype == Dtype::f16 || (dtype == Dtype::bf16 && !multiplies_bf16());
+  return widened ? std::int64_t(kTileFloats * sizeof(float)) : 0;
 }
 
 void CpuKernels::linear(const Linear& l) {

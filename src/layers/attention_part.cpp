@@ -57,9 +57,7 @@ void AttentionPart::add_branch(const BlockData& data, Site site, kernels::Linear
     run_.kernels->linear(linear);
     return;
   }
-  const plan::RunShape shape_of_run{y_ND.rows, size_of(run_.dtype), true};
-  const View branch =
-      Carved(plan::forward_scratch(*run_.model, shape_of_run), data.workspace, run_.dtype)["branch"];
+  const View branch = forward_scratch(run_, data)["branch"];
   linear.y_NO = branch;
   run_.kernels->linear(linear);
   run_.kernels->dropout({branch, y_ND, dropout(data), stream(data, site), data.batch->first_row, true});

@@ -52,7 +52,8 @@ struct RunContext {
   Dtype dtype = Dtype::f32;
   float dropout = 0.f;  // of attention probabilities and of each branch before its residual add
   std::uint64_t seed = 0;
-  View cos_Pd2, sin_Pd2;  // rotary tables, f32; absent for learned positions
+  View cos_Pd2, sin_Pd2;   // rotary tables, f32; absent for learned positions
+  bool selective = false;  // what plan::remade_buffers lists is made again in backward
 };
 
 class Block {

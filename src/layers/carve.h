@@ -3,6 +3,8 @@
 
 #include <string_view>
 
+#include "base/error.h"
+#include "base/text.h"
 #include "layers/block.h"
 
 namespace zt::layers {
@@ -87,11 +89,14 @@ class Params {
 };
 
 inline plan::RunShape shape_of(const RunContext& run, const BlockData& data) {
-  return {data.x_ND.rows, size_of(run.dtype), run.dropout > 0.f};
+  return {data.x_ND.rows, size_of(run.dtype), run.dropout > 0.f, run.selective};
 }
 // The pieces every transformer block takes apart at the start of a call.
 inline Carved saved(const RunContext& run, const BlockData& data) {
   return {plan::saved_buffers(*run.model, shape_of(run, data)), data.saved, run.dtype};
+}
+inline Carved forward_scratch(const RunContext& run, const BlockData& data) {
+  return {plan::forward_scratch(*run.model, shape_of(run, data)), data.workspace, run.dtype};
 }
 inline Carved backward_scratch(const RunContext& run, const BlockData& data) {
   return {plan::backward_scratch(*run.model, shape_of(run, data)), data.workspace, run.dtype};
@@ -102,6 +107,15 @@ inline Carved mlp_scratch(const RunContext& run, const BlockData& data, const Ca
 inline Carved attention_scratch(const RunContext& run, const BlockData& data, const Carved& scratch) {
   return {plan::attention_backward_scratch(*run.model, shape_of(run, data)), scratch["shared"].data,
           run.dtype};
+}
+// One of plan::remade_buffers: kept, or, where recomputation is selective, in scratch until the next one is asked
+// for.
+inline View remade(const RunContext& run, const BlockData& data, std::string_view name, const Carved& saved,
+                   const Carved& scratch) {
+  if (!run.selective) return saved[name];
+  for (const plan::Buffer& b : plan::remade_buffers(*run.model, shape_of(run, data)))
+    if (b.name == name) return {scratch["remade"].data, run.dtype, b.rows, b.cols};
+  throw Error(Blame::bug, cat("the buffer '", name, "' is not made again"));
 }
 // `index` counts transformer blocks from 0; block 0 of the model is the embedding.
 inline Params params(const RunContext& run, int index, const BlockData& data) {

@@ -15,6 +15,10 @@ class GptBlock final : public Block {
   void backward(const BlockData& data) override;
 
  private:
+  // What plan::remade_buffers lists: made in forward, and again in backward where recomputation is selective.
+  void first_norm(const BlockData& data, View norm_ND) const;
+  void second_norm(const BlockData& data, View norm_ND) const;
+  void activation(const BlockData& data, View y_NF) const;
   void mlp_backward(const BlockData& data) const;
   void attention_backward(const BlockData& data) const;
 

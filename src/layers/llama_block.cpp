@@ -7,29 +7,46 @@ namespace zt::layers {
 // `y` absent: a recompute that only fills `saved`, so the last product is not needed.
 void LlamaBlock::forward(const BlockData& data) {
   kernels::Kernels& k = *run_.kernels;
-  const spec::ModelSpec& m = *run_.model;
-  const Carved s = saved(run_, data);
+  const Carved s = saved(run_, data), w = forward_scratch(run_, data);
   const Params p = params(run_, index_, data);
 
-  k.rms_norm({data.x_ND, p.w("input_layernorm.weight"), s["norm1.out"], s["norm1.r"], m.norm_eps});
-  k.linear({s["norm1.out"], p.w("q_proj.weight", "v_proj.weight"), p.w_or_none("q_proj.bias", "v_proj.bias"),
-            s["qkv"]});
+  const View norm1_ND = remade(run_, data, "norm1.out", s, w);
+  first_norm(data, norm1_ND);
+  k.linear(
+      {norm1_ND, p.w("q_proj.weight", "v_proj.weight"), p.w_or_none("q_proj.bias", "v_proj.bias"), s["qkv"]});
   turn(data);
   attention_.forward(data, s["qkv"], s["attention.out"], s["lse"]);
   attention_.add_branch(data, Site::attention_branch,
                         {s["attention.out"], p.w("o_proj.weight"), p.w_or_none("o_proj.bias"), {}}, data.x_ND,
                         s["middle"]);
 
-  k.rms_norm({s["middle"], p.w("post_attention_layernorm.weight"), s["norm2.out"], s["norm2.r"], m.norm_eps});
-  const View gate_up = s["mlp.in"];
-  k.linear({s["norm2.out"], p.w("gate_proj.weight", "up_proj.weight"),
-            p.w_or_none("gate_proj.bias", "up_proj.bias"), gate_up});
-  k.swiglu(
-      {gate_up.columns(0, m.intermediate), gate_up.columns(m.intermediate, m.intermediate), s["mlp.out"]});
+  const View norm2_ND = remade(run_, data, "norm2.out", s, w);
+  second_norm(data, norm2_ND);
+  k.linear({norm2_ND, p.w("gate_proj.weight", "up_proj.weight"),
+            p.w_or_none("gate_proj.bias", "up_proj.bias"), s["mlp.in"]});
+  const View mlp_NF = remade(run_, data, "mlp.out", s, w);
+  activation(data, mlp_NF);
   if (!data.y_ND) return;
   attention_.add_branch(data, Site::mlp_branch,
-                        {s["mlp.out"], p.w("down_proj.weight"), p.w_or_none("down_proj.bias"), {}},
-                        s["middle"], data.y_ND);
+                        {mlp_NF, p.w("down_proj.weight"), p.w_or_none("down_proj.bias"), {}}, s["middle"],
+                        data.y_ND);
+}
+
+void LlamaBlock::first_norm(const BlockData& data, View norm_ND) const {
+  run_.kernels->rms_norm({data.x_ND, params(run_, index_, data).w("input_layernorm.weight"), norm_ND,
+                          saved(run_, data)["norm1.r"], run_.model->norm_eps});
+}
+
+void LlamaBlock::second_norm(const BlockData& data, View norm_ND) const {
+  const Carved s = saved(run_, data);
+  run_.kernels->rms_norm({s["middle"], params(run_, index_, data).w("post_attention_layernorm.weight"),
+                          norm_ND, s["norm2.r"], run_.model->norm_eps});
+}
+
+void LlamaBlock::activation(const BlockData& data, View y_NF) const {
+  const std::int64_t F = run_.model->intermediate;
+  const View gate_up = saved(run_, data)["mlp.in"];
+  run_.kernels->swiglu({gate_up.columns(0, F), gate_up.columns(F, F), y_NF});
 }
 
 void LlamaBlock::turn(const BlockData& data) const {
@@ -81,11 +98,15 @@ void LlamaBlock::mlp_backward(const BlockData& data) const {
       attention_.branch_gradient(data, Site::mlp_branch, w.has("branch") ? w["branch"] : View());
   const View gate_up = s["mlp.in"], d_gate_up = shared["d.mlp.in"];
 
-  k.linear_backward({s["mlp.out"], p.w("down_proj.weight"), d_branch, shared["d.mlp.out"],
-                     p.g("down_proj.weight"), p.g_or_none("down_proj.bias")});
+  const View mlp_NF = remade(run_, data, "mlp.out", s, w);
+  if (run_.selective) activation(data, mlp_NF);
+  k.linear_backward({mlp_NF, p.w("down_proj.weight"), d_branch, shared["d.mlp.out"], p.g("down_proj.weight"),
+                     p.g_or_none("down_proj.bias")});
   k.swiglu_backward({gate_up.columns(0, F), gate_up.columns(F, F), shared["d.mlp.out"],
                      d_gate_up.columns(0, F), d_gate_up.columns(F, F)});
-  k.linear_backward({s["norm2.out"], p.w("gate_proj.weight", "up_proj.weight"), d_gate_up, w["d.norm"],
+  const View norm2_ND = remade(run_, data, "norm2.out", s, w);
+  if (run_.selective) second_norm(data, norm2_ND);
+  k.linear_backward({norm2_ND, p.w("gate_proj.weight", "up_proj.weight"), d_gate_up, w["d.norm"],
                      p.g("gate_proj.weight", "up_proj.weight"),
                      p.g_or_none("gate_proj.bias", "up_proj.bias")});
   k.rms_norm_backward({s["middle"], p.w("post_attention_layernorm.weight"), s["norm2.r"], w["d.norm"],
@@ -106,7 +127,9 @@ void LlamaBlock::attention_backward(const BlockData& data) const {
   attention_.backward(data, s["qkv"], s["attention.out"], s["lse"], shared["d.attention.out"],
                       shared["d.qkv"], shared["delta"]);
   turn_back(data, shared["d.qkv"]);
-  k.linear_backward({s["norm1.out"], p.w("q_proj.weight", "v_proj.weight"), shared["d.qkv"], w["d.norm"],
+  const View norm1_ND = remade(run_, data, "norm1.out", s, w);
+  if (run_.selective) first_norm(data, norm1_ND);
+  k.linear_backward({norm1_ND, p.w("q_proj.weight", "v_proj.weight"), shared["d.qkv"], w["d.norm"],
                      p.g("q_proj.weight", "v_proj.weight"), p.g_or_none("q_proj.bias", "v_proj.bias")});
   k.rms_norm_backward({data.x_ND, p.w("input_layernorm.weight"), s["norm1.r"], w["d.norm"], data.d_ND,
                        p.g("input_layernorm.weight"), true});

@@ -20,6 +20,10 @@ class LlamaBlock final : public Block {
   // Query/key norms and rotation between the qkv product and attention, and their gradients.
   void turn(const BlockData& data) const;
   void turn_back(const BlockData& data, View dqkv) const;
+  // What plan::remade_buffers lists: made in forward, and again in backward where recomputation is selective.
+  void first_norm(const BlockData& data, View norm_ND) const;
+  void second_norm(const BlockData& data, View norm_ND) const;
+  void activation(const BlockData& data, View y_NF) const;
   void mlp_backward(const BlockData& data) const;
   void attention_backward(const BlockData& data) const;
 

@@ -40,12 +40,32 @@ static void add_norm_stats(BufferSet& set, const ModelSpec& m, std::string_view 
   if (m.family == Family::gpt2) set.add(mean, tokens, 1, 4);
 }
 
+std::vector<Buffer> remade_buffers(const ModelSpec& m, const RunShape& run) {
+  const std::int64_t N = run.tokens;
+  const int e = run.element_bytes;
+  return {{"norm1.out", N, m.hidden, e, 0},
+          {"norm2.out", N, m.hidden, e, 0},
+          {"mlp.out", N, m.intermediate, e, 0}};
+}
+
+// Room for any one of them.
+static void add_remade(BufferSet& set, const ModelSpec& m, const RunShape& run) {
+  if (!run.selective) return;
+  std::int64_t most = 0;
+  for (const Buffer& b : remade_buffers(m, run)) most = std::max(most, b.rows * b.cols * b.element_bytes);
+  set.add("remade", 1, most, 1);
+}
+
 BufferSet saved_buffers(const ModelSpec& m, const RunShape& run) {
   const std::int64_t N = run.tokens;
   const int e = run.element_bytes;
   BufferSet set;
+  const auto add_unless_remade = [&](std::string_view name) {
+    for (const Buffer& b : remade_buffers(m, run))
+      if (b.name == name && !run.selective) set.add(name, b.rows, b.cols, b.element_bytes);
+  };
   add_norm_stats(set, m, "norm1.r", "norm1.mean", N);
-  set.add("norm1.out", N, m.hidden, e);
+  add_unless_remade("norm1.out");
   set.add("qkv", N, qkv_width(m), e);
   if (m.qk_norm) {
     set.add("qk.raw", N, std::int64_t{m.heads + m.kv_heads} * m.head_size, e);
@@ -56,15 +76,16 @@ BufferSet saved_buffers(const ModelSpec& m, const RunShape& run) {
   set.add("attention.out", N, std::int64_t{m.heads} * m.head_size, e);
   set.add("middle", N, m.hidden, e);
   add_norm_stats(set, m, "norm2.r", "norm2.mean", N);
-  set.add("norm2.out", N, m.hidden, e);
+  add_unless_remade("norm2.out");
   set.add("mlp.in", N, mlp_width(m), e);
-  set.add("mlp.out", N, m.intermediate, e);
+  add_unless_remade("mlp.out");
   return set;
 }
 
 BufferSet forward_scratch(const ModelSpec& m, const RunShape& run) {
   BufferSet set;
   if (run.dropout) set.add("branch", run.tokens, m.hidden, run.element_bytes);
+  add_remade(set, m, run);
   return set;
 }
 
@@ -87,6 +108,7 @@ BufferSet backward_scratch(const ModelSpec& m, const RunShape& run) {
   BufferSet set;
   set.add("d.norm", run.tokens, m.hidden, run.element_bytes);
   if (run.dropout) set.add("branch", run.tokens, m.hidden, run.element_bytes);
+  add_remade(set, m, run);
   // The MLP's gradients are spent before the attention's are made, so they share their bytes.
   set.add("shared", 1,
           std::max(mlp_backward_scratch(m, run).bytes(), attention_backward_scratch(m, run).bytes()), 1);

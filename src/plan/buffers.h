@@ -16,6 +16,7 @@ struct RunShape {
   std::int64_t tokens = 0;
   int element_bytes = 4;  // of weights and activations: 4 (f32) or 2 (bf16)
   bool dropout = false;
+  bool selective = false;  // recomputation inside the blocks: see remade_buffers
 };
 
 // One buffer: a [rows, cols] matrix at an offset (bytes) from the set's start.
@@ -41,6 +42,12 @@ class BufferSet {
 
 // S: what a transformer block's forward keeps for its backward.
 BufferSet saved_buffers(const spec::ModelSpec& model, const RunShape& run);
+// What one element-wise pass makes again from what is kept: the norms' outputs (from the block's input, or the
+// middle of the residual stream) and the MLP's activation (from its input). Selective recomputation saves none
+// of it; forward's and backward's scratch then have a buffer "remade" where these lie, one at a time.
+// Korthikanti et al. 2022, section 5, drop the scores, probabilities and dropout masks of attention; these are
+// never stored here under any policy, so that what is left to choose from is element-wise.
+std::vector<Buffer> remade_buffers(const spec::ModelSpec& model, const RunShape& run);
 // Scratch of a transformer block's forward and of its backward.
 BufferSet forward_scratch(const spec::ModelSpec& model, const RunShape& run);
 BufferSet backward_scratch(const spec::ModelSpec& model, const RunShape& run);

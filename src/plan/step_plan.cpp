@@ -159,6 +159,7 @@ StepPlan plan_step(const spec::ModelSpec& model, const StepShape& shape) {
             {"batches", batches},
             {"rotary tables", rope_table_bytes(model, shape.sequence_length)},
             {"communication buffers", shape.comm_bytes},
+            {"half-precision tiles", shape.kernel_bytes},
             {"checkpoint snapshot", sum.snapshot}};
   std::erase_if(p.bill, [](const auto& row) { return row.second == 0; });
   return p;

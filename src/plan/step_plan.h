@@ -19,8 +19,10 @@ struct StepShape {
   int grad_bytes = 4;     // of the accumulated gradient R
   int wire_bytes = 4;     // of gradients on their way between ranks; at most as wide as what is sent
   bool snapshot = false;  // a copy of this rank's state, from which checkpoints are written beside training
-  std::int64_t comm_bytes = 0;  // what the communicator holds for itself
+  std::int64_t comm_bytes = 0;    // what the communicator holds for itself
+  std::int64_t kernel_bytes = 0;  // what the kernels hold for products of half-precision numbers
   bool dropout = false;
+  bool selective = false;  // recomputation inside the blocks, beside the policy's of whole blocks
   bool training = true;
   std::int64_t sequence_length = 0;
   std::int64_t rows = 1;       // of one micro-batch
@@ -28,8 +30,8 @@ struct StepShape {
   std::int64_t eval_rows = 1;  // of one evaluation batch
   schedule::Policy policy;
 
-  RunShape train_shape() const { return {rows * sequence_length, element_bytes, dropout}; }
-  RunShape eval_shape() const { return {eval_rows * sequence_length, element_bytes, dropout}; }
+  RunShape train_shape() const { return {rows * sequence_length, element_bytes, dropout, selective}; }
+  RunShape eval_shape() const { return {eval_rows * sequence_length, element_bytes, dropout, selective}; }
 };
 
 // Bytes of one block's slots on the rank that holds the most. fp32 weights are their own master copy.

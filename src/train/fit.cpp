@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "recipe/words.h"
 #include "train/setup.h"
 
 namespace zt::train {
@@ -37,8 +38,7 @@ std::vector<Change> changes(const recipe::Recipe& from, bool training, int ranks
     if (c.recipe.zero.stage != stage) say(cat("zero.stage=", stage));
     c.recipe.zero.stage = stage;
     if (c.recipe.memory.recompute != recompute) {
-      say(recompute.kind == recipe::Recompute::Kind::sqrt ? "memory.recompute=sqrt"
-                                                          : "memory.recompute=full");
+      say(cat("memory.recompute=", recipe::word_of(recompute.kind)));
       c.recipe.memory.recompute = recompute;
     }
     if (c.recipe.train.micro_batch_size != rows) say(cat("train.micro_batch_size=", rows));
@@ -55,9 +55,11 @@ std::vector<Change> changes(const recipe::Recipe& from, bool training, int ranks
   if (rows.empty() || rows.back() != 1) rows.push_back(1);
   std::vector<recipe::Recompute> recomputes = {from.memory.recompute};
   using Kind = recipe::Recompute::Kind;
-  if (training && from.memory.recompute.kind != Kind::full) {
-    if (from.memory.recompute.kind == Kind::none) recomputes.push_back({Kind::sqrt, 0});
-    recomputes.push_back({Kind::full, 0});
+  if (training) {  // those that come after the recipe's own, from the one that costs the least time
+    const bool none = from.memory.recompute.kind == Kind::none;
+    if (none) recomputes.push_back({Kind::selective, 0});
+    if (none || from.memory.recompute.kind == Kind::selective) recomputes.push_back({Kind::sqrt, 0});
+    if (from.memory.recompute.kind != Kind::full) recomputes.push_back({Kind::full, 0});
   }
   std::vector<recipe::ModelDtype> dtypes = {from.model.dtype};
   if (from.model.dtype == recipe::ModelDtype::float32) dtypes.push_back(recipe::ModelDtype::bfloat16);

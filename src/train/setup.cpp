@@ -27,7 +27,7 @@ static schedule::Policy policy_of(const recipe::Recompute& r) {
   using Kind = recipe::Recompute::Kind;
   switch (r.kind) {
     case Kind::none:
-    case Kind::selective: return {schedule::Recompute::none, 1};  // selective: inside the blocks
+    case Kind::selective: return {schedule::Recompute::none, 1};  // inside the blocks: shape.selective
     case Kind::full: return {schedule::Recompute::full, 1};
     case Kind::sqrt: return {schedule::Recompute::sqrt, 1};
     case Kind::every: return {schedule::Recompute::every, static_cast<int>(r.every)};
@@ -51,6 +51,8 @@ plan::StepShape step_shape(const recipe::Recipe& r, bool training, int ranks) {
   plan::StepShape shape;
   shape.element_bytes = size_of(dtype_of(r.model));
   shape.dropout = r.model.dropout > 0;
+  shape.selective = r.memory.recompute.kind == recipe::Recompute::Kind::selective;
+  shape.kernel_bytes = kernels::tile_bytes(dtype_of(r.model));
   shape.training = training;
   shape.sequence_length = r.data.sequence_length;
   shape.rows = r.train.micro_batch_size;

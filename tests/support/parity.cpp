@@ -227,7 +227,7 @@ void with_threads(int threads, const std::function<void()>& work) {
 }
 
 const std::vector<Backend>& backends() {
-  static const std::vector<Backend> all = {{"cpu", &kernels::make_cpu_kernels}};
+  static const std::vector<Backend> all = {{"cpu", [] { return kernels::make_cpu_kernels(); }}};
   return all;
 }
 

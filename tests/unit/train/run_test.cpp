@@ -188,6 +188,9 @@ TEST_CASE("fit: batches shrink first, then blocks are recomputed, then numbers g
   };
   recipe::Recipe least = recipe_of("micro_batch_size: 1");
   CHECK(advice(least) == "--set train.micro_batch_size=1 --set train.eval_batch_size=1");
+  least.memory.recompute.kind = recipe::Recompute::Kind::selective;
+  CHECK(advice(least) ==
+        "--set memory.recompute=selective --set train.micro_batch_size=1 --set train.eval_batch_size=1");
   least.memory.recompute.kind = recipe::Recompute::Kind::full;
   const std::string recomputed = advice(least);
   CHECK(recomputed.find("memory.recompute=") != std::string::npos);
