@@ -125,6 +125,19 @@ std::int64_t paper_traffic(const spec::ModelSpec& model, const StepShape& shape)
   return paper_volume(model, shape, false);
 }
 
+// Compares the step with one that frees gathered weights after every use.
+static void add_cost_of_keeping(const spec::ModelSpec& model, const StepShape& shape, StepPlan* p) {
+  const schedule::Zero& zero = shape.policy.zero;
+  const bool keeps = zero.keep_blocks > 0 || !zero.reshard_after_forward;
+  if (shape.partition.weights_whole || !keeps) return;
+  schedule::Policy frees = shape.policy;
+  frees.zero.keep_blocks = 0;
+  frees.zero.reshard_after_forward = true;
+  const schedule::Schedule other = plan_train(train_facts(model, shape), frees);
+  p->kept_bytes = p->train.arena_bytes - other.arena_bytes;
+  p->kept_traffic = traffic_of(other, model, shape).total() - p->traffic.total();
+}
+
 StepPlan plan_step(const spec::ModelSpec& model, const StepShape& shape) {
   StepPlan p;
   p.eval = plan_eval(eval_facts(model, shape), shape.policy.zero);
@@ -149,6 +162,7 @@ StepPlan plan_step(const spec::ModelSpec& model, const StepShape& shape) {
     p.traffic = traffic_of(p.train, model, shape);
     p.paper_traffic = paper_traffic(model, shape);
     p.padding_traffic = paper_volume(model, shape, true) - p.paper_traffic;
+    add_cost_of_keeping(model, shape, &p);
   }
   const char* const optimizer = shape.element_bytes == 4 ? "moments" : "master copy and moments";
   p.bill = {{"weights", sum.weights},
@@ -180,6 +194,9 @@ static std::string traffic_text(const StepPlan& plan) {
   if (plan.padding_traffic > 0) out += row("+ padding", plan.padding_traffic);
   const std::int64_t saved = plan.paper_traffic + plan.padding_traffic - t.total();
   if (saved > 0) out += row("- weights still gathered", saved);
+  if (plan.kept_traffic > 0)
+    out += fmt::format("weights kept gathered by the recipe cost {} of memory and save {} of traffic\n",
+                       human_bytes(plan.kept_bytes), human_bytes(plan.kept_traffic));
   return out;
 }
 

@@ -73,8 +73,10 @@ struct StepPlan {
   std::int64_t workspace = 0;
   std::vector<std::pair<std::string, std::int64_t>> bill;  // purpose and bytes, in the order people read them
   std::int64_t total() const;
-  Traffic traffic;                   // of a training step
-  std::int64_t paper_traffic = 0;    // see above
+  Traffic traffic;                 // of a training step
+  std::int64_t paper_traffic = 0;  // see above
+  // What weights that stay gathered between their uses by the recipe's wish cost in memory and save in traffic.
+  std::int64_t kept_bytes = 0, kept_traffic = 0;
   std::int64_t padding_traffic = 0;  // what padding adds to the paper's volume
 };
 StepPlan plan_step(const spec::ModelSpec& model, const StepShape& shape);

@@ -161,6 +161,12 @@ TEST_CASE("traffic: blocks that stay gathered cost memory and save gathers") {
   const StepPlan kept = plan_step(m, shape);
   CHECK(kept.traffic.all_gather < none.traffic.all_gather);
   CHECK(kept.arena >= none.arena);
+  CHECK(none.kept_traffic == 0);
+  CHECK(kept.kept_bytes == kept.train.arena_bytes - none.train.arena_bytes);
+  CHECK(kept.kept_traffic == none.traffic.total() - kept.traffic.total());
+  // The last layer stays gathered anyway, so one more saves its one gather.
+  CHECK(double(kept.kept_traffic) == double(m.blocks[1].elements) * 2 * 3 / 4);
+  CHECK(text(kept).find("weights kept gathered by the recipe cost ") != std::string::npos);
 }
 
 }  // namespace
