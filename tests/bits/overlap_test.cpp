@@ -73,7 +73,8 @@ TEST_CASE("overlap: with prefetch, exposed communication of stage 3 falls under 
     // The first gather and the last reduction can't be hidden: two in sixty-three. A machine busy with something else
     // adds to that, so the best of three counts.
     Exposure ahead = run(prefetch, kCompute, kWire, true);
-    for (int i = 0; i < 2 && ahead.exposed >= 0.1 * ahead.wire; ++i) ahead = run(prefetch, kCompute, kWire, true);
+    for (int i = 0; i < 2 && ahead.exposed >= 0.1 * ahead.wire; ++i)
+      ahead = run(prefetch, kCompute, kWire, true);
     MESSAGE("prefetch ", prefetch, ": ", ahead.exposed, " of ", ahead.wire, " s are exposed");
     CHECK(ahead.exposed < 0.1 * ahead.wire);
   }

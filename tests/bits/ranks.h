@@ -19,6 +19,7 @@ struct ZeroCase {
   exec::LaneOptions lanes = {};
   Dtype dtype = Dtype::f32, grad_dtype = Dtype::f32, wire = Dtype::f32;
   float dropout = 0;
+  bool selective = false;  // recomputation inside the blocks
 };
 
 // What a run leaves, as rank 0 tells it; the others are held to the same.
@@ -47,6 +48,7 @@ inline exec::EngineOptions engine_options(const ZeroCase& c, std::int64_t rows, 
   o.grad_dtype = c.grad_dtype;
   o.wire = c.wire;
   o.dropout = c.dropout;
+  o.shape.selective = c.selective;
   o.lanes = c.lanes;
   o.seed = 3;
   return o;
