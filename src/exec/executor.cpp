@@ -31,6 +31,7 @@ Executor::Executor(const layers::RunContext& run, const Model& model, shard::Par
       store_(store),
       comm_(comm),
       wire_(wire),
+      poison_(lanes.poison),
       arena_(arena),
       workspace_(workspace),
       sums_(run.model->blocks.size() + 1),
@@ -47,9 +48,18 @@ StepResult Executor::run(const schedule::Schedule& schedule, const StepInput& in
   return result_;
 }
 
+// All bits set is NaN in every float format.
+void Executor::poison_freed(const Op& op) const {
+  for (const schedule::SlotId id : op.frees) {
+    const schedule::Slot& slot = schedule_->slots[static_cast<std::size_t>(id)];
+    std::memset(arena_ + slot.offset, 0xff, static_cast<std::size_t>(slot.bytes));
+  }
+}
+
 void Executor::play(const Op& op, int index) {
   try {
     dispatch(op);
+    if (poison_) poison_freed(op);
   } catch (const Error& e) {
     throw Error(e.blame(),
                 cat("step ", input_->step, " stopped at #", index, " `", name(op), "`: ", e.problem()),

@@ -55,6 +55,7 @@ class Executor {
 
  private:
   void play(const schedule::Op& op, int index);
+  void poison_freed(const schedule::Op& op) const;
   void dispatch(const schedule::Op& op);
   // Computation: executor.cpp.
   void forward(const schedule::Op& op, bool recompute);
@@ -91,6 +92,7 @@ class Executor {
   shard::ParamStore& store_;
   comm::Communicator& comm_;
   Dtype wire_;
+  bool poison_;
   std::byte *arena_, *workspace_;
   std::vector<double> sums_;               // loss, then each block's sum of squared gradients: this rank's
   std::vector<double> all_sums_;           // of all ranks

@@ -17,8 +17,10 @@ namespace zt::exec {
 
 struct LaneOptions {
   bool threads = false;
-  std::function<void(const schedule::Op&)>
-      before;  // called first for every op, on its lane: tests put delays here
+  // For finding faults. Called first for every op, on its lane; and whether freed bytes become NaN at once, so that
+  // nobody can use them unnoticed.
+  std::function<void(const schedule::Op&)> before = {};
+  bool poison = false;
 };
 
 class Lanes {

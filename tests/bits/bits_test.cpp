@@ -71,13 +71,15 @@ ZeroTrace run(const spec::ModelSpec& model, const ZeroCase& c, int steps = kStep
       [&](int step) { return rows_of_step(step, rows_in_all); }, optimizer());
 }
 
-// Threads whose ops wait for up to 300 us now and then.
+// Threads whose ops wait for up to 300 us now and then, and freed bytes that are NaN.
 exec::LaneOptions delayed(std::uint64_t seed) {
   const auto count = std::make_shared<std::atomic<std::uint64_t>>(0);
-  return {true, [seed, count](const schedule::Op&) {
+  return {true,
+          [seed, count](const schedule::Op&) {
             const std::uint64_t draw = RandomStream{.seed = seed}.u64((*count)++);
             if (draw % 8 == 0) std::this_thread::sleep_for(std::chrono::microseconds(draw / 8 % 300));
-          }};
+          },
+          true};
 }
 
 std::vector<schedule::Policy> policies(int stage, schedule::ReduceEvery reduce) {
