@@ -132,7 +132,7 @@ TEST_CASE("buffers: selective recomputation saves two widths and one MLP width a
 
 TEST_CASE(
     "buffers: a GPT-2 block keeps the published 34 bytes a token and feature, less two of dropout masks") {
-  // Korthikanti et al. 2022, equation 2 without its last term (scores, which flash attention does not keep), in 2-byte
+  // Korthikanti et al. 2022, table 2, no parallelism, without the last term (scores, which flash attention does not keep), in 2-byte
   // numbers: attention 11, MLP 19, norms 4. Masks (one byte each after attention and MLP) are functions of a counter
   // here. Besides: 16 bytes of norm statistics a token, and 4 of each head's log-sum-exp.
   const spec::ModelSpec m = gpt2_124m();
