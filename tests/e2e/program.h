@@ -32,6 +32,10 @@ struct Outcome {
 // too.
 class Desk {
  public:
+  static std::string binary() { return from_environment("ZEROTRAIN_BINARY", "the program"); }
+  // mpirun, for tests that start several ranks.
+  static std::string launcher() { return from_environment("ZEROTRAIN_MPIEXEC", "mpirun"); }
+
   const std::filesystem::path& path() const { return scratch_.path(); }
   std::filesystem::path write(const std::string& name, const std::string& bytes) const {
     return scratch_.write(name, bytes);
@@ -42,9 +46,16 @@ class Desk {
   // Starts the program; its streams go to files. End it with finish().
   pid_t start(const Words& arguments, const std::string& input = "", const std::string& streams = "1",
               const std::string& stdout_to = "") const {
+    Words command = {binary()};
+    command.insert(command.end(), arguments.begin(), arguments.end());
+    return start_command(command, input, streams, stdout_to);
+  }
+  // The same for another command, given by all its words.
+  pid_t start_command(const Words& command, const std::string& input = "", const std::string& streams = "1",
+                      const std::string& stdout_to = "") const {
     const std::string in = write(".in" + streams, input), base = path().string() + "/.";
-    std::vector<char*> argv = {const_cast<char*>(binary().c_str())};
-    for (const std::string& word : arguments) argv.push_back(const_cast<char*>(word.c_str()));
+    std::vector<char*> argv;
+    for (const std::string& word : command) argv.push_back(const_cast<char*>(word.c_str()));
     argv.push_back(nullptr);
     const std::string out = stdout_to.empty() ? base + "out" + streams : stdout_to,
                       err = base + "err" + streams;
@@ -56,29 +67,26 @@ class Desk {
       ::dup2(::open(err.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0644), 2);
       ::setenv("ZEROTRAIN_CACHE", (path() / "cache").c_str(), 1);
       if (::chdir(path().c_str()) != 0) ::_exit(126);
-      ::execv(argv[0], argv.data());
+      ::execvp(argv[0], argv.data());
       ::_exit(127);
     }
     return child;
   }
 
-  // Waits for its end; a program that takes longer is killed.
+  // Waits for its end; a program that takes longer is stopped: first by SIGTERM, which a launcher passes on to
+  // the ranks it has started.
   Outcome finish(pid_t child, double limit_seconds = 300, const std::string& streams = "1") const {
     Outcome outcome;
     const auto begin = Clock::now();
     const auto passed = [&] { return std::chrono::duration<double>(Clock::now() - begin).count(); };
-    int raw = 0;
+    int raw = 0, stopped_by = 0;
     while (::waitpid(child, &raw, WNOHANG) == 0) {
-      if (passed() > limit_seconds) {
-        ::kill(child, SIGKILL);
-        ::waitpid(child, &raw, 0);
-        raw = -1;
-        break;
-      }
+      const int stop = passed() > limit_seconds + 10 ? SIGKILL : passed() > limit_seconds ? SIGTERM : 0;
+      if (stop != stopped_by) ::kill(child, stopped_by = stop);
       std::this_thread::sleep_for(std::chrono::milliseconds(2));
     }
     outcome.seconds = passed();
-    if (raw != -1) outcome.status = WIFEXITED(raw) ? WEXITSTATUS(raw) : 128 + WTERMSIG(raw);
+    if (stopped_by == 0) outcome.status = WIFEXITED(raw) ? WEXITSTATUS(raw) : 128 + WTERMSIG(raw);
     if (has(".out" + streams)) outcome.out = read(".out" + streams);
     outcome.err = read(".err" + streams);
     return outcome;
@@ -100,14 +108,11 @@ class Desk {
 
  private:
   using Clock = std::chrono::steady_clock;
-  static const std::string& binary() {
-    static const std::string path = [] {
-      const char* const value = std::getenv("ZEROTRAIN_BINARY");
-      if (value == nullptr)
-        throw std::runtime_error("ZEROTRAIN_BINARY does not name the program (CTest sets it)");
-      return std::string(value);
-    }();
-    return path;
+  static std::string from_environment(const char* name, const char* what) {
+    const char* const value = std::getenv(name);
+    if (value == nullptr)
+      throw std::runtime_error(std::string(name) + " does not name " + what + " (CTest sets it)");
+    return value;
   }
   ScratchDir scratch_;
 };
