@@ -5,6 +5,7 @@
 #include "app/commands.h"
 #include "base/log.h"
 #include "base/text.h"
+#include "comm/mpi.h"
 #include "data/order.h"
 #include "recipe/recipe.h"
 #include "spec/freeze.h"
@@ -24,7 +25,9 @@ static plan::StepPlan plan_of(const RecipeArgs& args, int ranks) {
   spec::ModelSpec model = train::open_spec(loaded.recipe);
   spec::freeze(model, loaded.recipe.train.freeze);
   train::check_context(loaded.recipe, model);
-  return plan::plan_step(model, train::step_shape(loaded.recipe, true, ranks));
+  plan::StepShape shape = train::step_shape(loaded.recipe, true, ranks);
+  shape.comm_bytes = comm::buffer_bytes_on_one_node(ranks);
+  return plan::plan_step(model, shape);
 }
 
 int plan(const RecipeArgs& args, int ranks, bool json) {

@@ -11,6 +11,9 @@ namespace zt::comm {
 // variables are set. Does not touch MPI.
 bool launched();
 
+// What each rank will hold for transport when a launcher starts so many on one node: Communicator::buffer_bytes.
+std::int64_t buffer_bytes_on_one_node(int ranks);
+
 class Troubles;
 
 // MPI, started for the life of this object; MPI_THREAD_SERIALIZED. At most one in a process, and it outlives all

@@ -15,6 +15,7 @@
 #include "base/align.h"
 #include "base/error.h"
 #include "base/text.h"
+#include "comm/mpi.h"
 #include "comm/peers.h"
 #include "comm/ranks.h"
 #include "comm/sum.h"
@@ -312,6 +313,8 @@ std::unique_ptr<Communicator> Windows::split(int color) {
 }
 
 }  // namespace
+
+std::int64_t buffer_bytes_on_one_node(int ranks) { return ranks > 1 ? Windows::window_bytes(ranks) : 0; }
 
 std::unique_ptr<Communicator> over_windows(std::unique_ptr<Ranks>& ranks) { return make_windows(ranks); }
 
