@@ -8,17 +8,16 @@
 #include <cstdio>
 #include <ctime>
 #include <memory>
-#include <nlohmann/json.hpp>
-#include <string>
 #include <vector>
 
-#include "base/random.h"
 #include "base/text.h"
+#include "common.h"
 #include "exec/engine.h"
 
 namespace {
 
 using namespace zt;
+using namespace zt::bench;
 using schedule::Recompute;
 
 struct Settings {
@@ -27,15 +26,12 @@ struct Settings {
   Dtype dtype = Dtype::f32;
 };
 
-Settings parse(int argc, char** argv) {
+Settings parse(const Arguments& a) {
   Settings s;
-  for (int i = 1; i + 1 < argc; i += 2) {
-    const std::string key = argv[i], value = argv[i + 1];
-    if (key == "--rows") s.rows = std::stoll(value);
-    if (key == "--length") s.length = std::stoll(value);
-    if (key == "--steps") s.steps = std::stoi(value);
-    if (key == "--dtype") s.dtype = value == "bf16" ? Dtype::bf16 : Dtype::f32;
-  }
+  s.rows = a.number("--rows", s.rows);
+  s.length = a.number("--length", s.length);
+  s.steps = int(a.number("--steps", s.steps));
+  s.dtype = a.dtype();
   return s;
 }
 
@@ -87,19 +83,6 @@ void print_memory(const Settings& s) {
   }
 }
 
-exec::HostBatch random_batch(std::int64_t rows, std::int64_t length) {
-  exec::HostBatch batch;
-  batch.bounds.push_back(0);
-  const RandomStream random{1, Purpose::test, 0, 0};
-  for (std::int64_t i = 0; i < rows * length; ++i) {
-    batch.tokens.push_back(std::int32_t(random.u64(std::uint64_t(i)) % 1024));
-    batch.targets.push_back(std::int32_t(random.u64(std::uint64_t(i) + 1) % 1024));
-    batch.positions.push_back(std::int32_t(i % length));
-    if ((i + 1) % length == 0) batch.bounds.push_back(std::int32_t(i + 1));
-  }
-  return batch;
-}
-
 // Of this process, all threads: what other processes do counts less than in seconds on the wall.
 double cpu_seconds() {
   timespec now{};
@@ -111,7 +94,7 @@ double cpu_seconds() {
 void print_time(const Settings& s) {
   constexpr std::int64_t kRows = 4, kLength = 256;
   const spec::ModelSpec model = gpt2(384, 6, 9, kLength);
-  const exec::HostBatch batch = random_batch(kRows, kLength);
+  const exec::HostBatch batch = random_batch(kRows, kLength, model);
   std::vector<std::unique_ptr<exec::Engine>> engines;
   for (const Policy& policy : kPolicies) {
     exec::EngineOptions options;
@@ -143,7 +126,7 @@ void print_time(const Settings& s) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  const Settings s = parse(argc, argv);
+  const Settings s = parse(Arguments(argc, argv));
   print_memory(s);
   if (s.steps > 0) print_time(s);
   return 0;

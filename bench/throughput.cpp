@@ -5,16 +5,14 @@
 #include <omp.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cstdio>
 #include <cstring>
 #include <functional>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
-#include "base/random.h"
 #include "base/text.h"
+#include "common.h"
 #include "device/arena.h"
 #include "exec/engine.h"
 #include "spec/flops.h"
@@ -22,12 +20,7 @@
 namespace {
 
 using namespace zt;
-
-double seconds_of(const std::function<void()>& work) {
-  const auto start = std::chrono::steady_clock::now();
-  work();
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-}
+using namespace zt::bench;
 
 double best_of(int times, const std::function<void()>& work) {
   double best = 1e30;
@@ -42,24 +35,14 @@ struct Settings {
   schedule::Recompute recompute = schedule::Recompute::none;
 };
 
-Settings parse(int argc, char** argv) {
+Settings parse(const Arguments& a) {
   Settings s;
-  for (int i = 1; i + 1 < argc; i += 2) {
-    const std::string key = argv[i], value = argv[i + 1];
-    if (key == "--rows") s.rows = std::stoll(value);
-    if (key == "--length") s.length = std::stoll(value);
-    if (key == "--steps") s.steps = std::stoi(value);
-    if (key == "--dtype") s.dtype = value == "bf16" ? Dtype::bf16 : Dtype::f32;
-    if (key == "--recompute" && value == "full") s.recompute = schedule::Recompute::full;
-  }
+  s.rows = a.number("--rows", s.rows);
+  s.length = a.number("--length", s.length);
+  s.steps = int(a.number("--steps", s.steps));
+  s.dtype = a.dtype();
+  if (a.text("--recompute", "none") == "full") s.recompute = schedule::Recompute::full;
   return s;
-}
-
-spec::ModelSpec gpt2_124m() {
-  return spec::from_config(
-      nlohmann::json::parse(R"({"model_type": "gpt2", "vocab_size": 50257, "n_positions": 1024,
-      "n_embd": 768, "n_layer": 12, "n_head": 12})"),
-      "gpt2-124m");
 }
 
 // One product of a training step: the three layouts of a linear layer with I inputs and O outputs over N
@@ -95,23 +78,10 @@ double product_rate(kernels::Kernels& k, const Settings& s, const spec::ModelSpe
   return flops / seconds;
 }
 
-exec::HostBatch random_batch(const Settings& s, const spec::ModelSpec& m) {
-  exec::HostBatch batch;
-  batch.bounds.push_back(0);
-  const RandomStream random{1, Purpose::test, 0, 0};
-  for (std::int64_t i = 0; i < s.rows * s.length; ++i) {
-    batch.tokens.push_back(std::int32_t(random.u64(std::uint64_t(i)) % std::uint64_t(m.vocab)));
-    batch.targets.push_back(std::int32_t(random.u64(std::uint64_t(i) + 1) % std::uint64_t(m.vocab)));
-    batch.positions.push_back(std::int32_t(i % s.length));
-    if ((i + 1) % s.length == 0) batch.bounds.push_back(std::int32_t(i + 1));
-  }
-  return batch;
-}
-
 }  // namespace
 
 int main(int argc, char** argv) {
-  const Settings s = parse(argc, argv);
+  const Settings s = parse(Arguments(argc, argv));
   const spec::ModelSpec m = gpt2_124m();
   exec::EngineOptions options;
   options.shape.sequence_length = s.length;
@@ -122,7 +92,7 @@ int main(int argc, char** argv) {
   shard::initialise(engine.params(), m, 1);
   const double rate_before = product_rate(*engine.context().kernels, s, m);
 
-  const exec::HostBatch batch = random_batch(s, m);
+  const exec::HostBatch batch = random_batch(s.rows, s.length, m);
   kernels::AdamW adamw;
   adamw.lr = 1e-4f;
   double best = 1e30, loss = 0;

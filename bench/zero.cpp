@@ -6,13 +6,10 @@
 #include <chrono>
 #include <cstdio>
 #include <map>
-#include <nlohmann/json.hpp>
-#include <string>
-#include <vector>
 
 #include "base/error.h"
-#include "base/random.h"
 #include "comm/mpi.h"
+#include "common.h"
 #include "device/arena.h"
 #include "device/cores.h"
 #include "exec/engine.h"
@@ -20,6 +17,7 @@
 namespace {
 
 using namespace zt;
+using namespace zt::bench;
 
 struct Settings {
   std::int64_t rows = 2, length = 512;
@@ -27,41 +25,15 @@ struct Settings {
   Dtype dtype = Dtype::f32;
 };
 
-Settings parse(int argc, char** argv) {
+Settings parse(const Arguments& a) {
   Settings s;
-  for (int i = 1; i + 1 < argc; i += 2) {
-    const std::string key = argv[i], value = argv[i + 1];
-    if (key == "--rows") s.rows = std::stoll(value);
-    if (key == "--length") s.length = std::stoll(value);
-    if (key == "--rounds") s.rounds = std::stoi(value);
-    if (key == "--steps") s.steps = std::stoi(value);
-    if (key == "--prefetch") s.prefetch = std::stoi(value);
-    if (key == "--dtype") s.dtype = value == "bf16" ? Dtype::bf16 : Dtype::f32;
-  }
+  s.rows = a.number("--rows", s.rows);
+  s.length = a.number("--length", s.length);
+  s.rounds = int(a.number("--rounds", s.rounds));
+  s.steps = int(a.number("--steps", s.steps));
+  s.prefetch = int(a.number("--prefetch", s.prefetch));
+  s.dtype = a.dtype();
   return s;
-}
-
-spec::ModelSpec gpt2_124m() {
-  return spec::from_config(
-      nlohmann::json::parse(R"({"model_type": "gpt2", "vocab_size": 50257, "n_positions": 1024, "n_embd": 768,
-                                "n_layer": 12, "n_head": 12})"),
-      "gpt2-124m");
-}
-
-exec::HostBatch random_batch(const Settings& s, const spec::ModelSpec& m, int rank) {
-  const RandomStream random{.seed = 1, .a = std::uint32_t(rank)};
-  exec::HostBatch batch;
-  batch.bounds.push_back(0);
-  for (std::int64_t i = 0; i < s.rows * s.length; ++i) {
-    const auto token = [&](std::int64_t at) {
-      return std::int32_t(random.u64(std::uint64_t(at)) % std::uint64_t(m.vocab));
-    };
-    batch.tokens.push_back(token(i));
-    batch.targets.push_back(token(i + 1));
-    batch.positions.push_back(std::int32_t(i % s.length));
-    if ((i + 1) % s.length == 0) batch.bounds.push_back(std::int32_t(i + 1));
-  }
-  return batch;
 }
 
 exec::EngineOptions options_of(const Settings& s, int stage, int ranks) {
@@ -94,7 +66,7 @@ void measure(const Settings& s, int stage, comm::Communicator& comm, Figures* be
   exec::Engine engine(m, options_of(s, stage, comm.size()), &comm);
   shard::initialise(engine.params(), m, 1);
   engine.gather_weights();
-  const exec::HostBatch batch = random_batch(s, m, comm.rank());
+  const exec::HostBatch batch = random_batch(s.rows, s.length, m, std::uint32_t(comm.rank()));
   const std::int64_t tokens = s.rows * s.length * comm.size();
   kernels::AdamW adamw{.lr = 1e-4f};
   for (int step = 1; step <= s.steps + 1; ++step) {  // the first one warms up
@@ -137,7 +109,7 @@ void print(const Settings& s, const std::map<int, Figures>& figures, comm::Commu
 }  // namespace
 
 int main(int argc, char** argv) {
-  const Settings s = parse(argc, argv);
+  const Settings s = parse(Arguments(argc, argv));
   comm::MpiSession session;
   const auto comm = session.world(600);
   device::compute_with(1);

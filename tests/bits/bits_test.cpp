@@ -2,7 +2,6 @@
 #include <doctest/doctest.h>
 
 #include <chrono>
-#include <nlohmann/json.hpp>
 #include <thread>
 
 #include "base/text.h"
@@ -19,29 +18,6 @@ constexpr int kSteps = 3;
 #else
 constexpr int kSteps = 20;
 #endif
-
-spec::ModelSpec model_of(const std::string& kind, bool tied = true) {
-  if (kind == "gpt2")
-    return spec::from_config({{"model_type", "gpt2"},
-                              {"n_embd", 16},
-                              {"n_head", 4},
-                              {"n_layer", 5},
-                              {"n_positions", kLength},
-                              {"tie_word_embeddings", tied},
-                              {"vocab_size", kVocabulary}},
-                             kind);
-  return spec::from_config({{"model_type", kind},
-                            {"hidden_size", 18},
-                            {"num_hidden_layers", 5},
-                            {"num_attention_heads", 6},
-                            {"num_key_value_heads", 2},
-                            {"head_dim", 4},
-                            {"intermediate_size", 27},
-                            {"vocab_size", kVocabulary},
-                            {"max_position_embeddings", 32},
-                            {"tie_word_embeddings", tied}},
-                           kind);
-}
 
 // Other rows every step, with documents and unequal numbers of trained tokens.
 std::vector<data::Row> rows_of_step(int step, int count) {
@@ -104,7 +80,7 @@ std::string words(const ZeroCase& c) {
 
 TEST_CASE("bits: stages, prefetch, recomputation and lanes give the same losses, norms and weights") {
   for (const std::string kind : {"gpt2", "llama"}) {
-    const spec::ModelSpec model = model_of(kind, kind == "gpt2");
+    const spec::ModelSpec model = small_model(kind, kind == "gpt2");
     for (const int ranks : {1, 2, 4}) {
       const ZeroTrace first = run(model, {.ranks = ranks});
       CHECK((kSteps < 20 || first.losses.back() < first.losses.front()));
@@ -124,7 +100,7 @@ TEST_CASE("bits: stages, prefetch, recomputation and lanes give the same losses,
 }
 
 TEST_CASE("bits: with gradients reduced every micro-batch, accumulation gives the same bits at every stage") {
-  const spec::ModelSpec model = model_of("llama");
+  const spec::ModelSpec model = small_model("llama");
   for (const int ranks : {2, 4}) {
     ZeroCase c{.ranks = ranks, .micros = 4};
     c.policy.zero.reduce = schedule::ReduceEvery::micro;
@@ -139,7 +115,7 @@ TEST_CASE("bits: with gradients reduced every micro-batch, accumulation gives th
 }
 
 TEST_CASE("bits: the same holds in bfloat16 with dropout, bfloat16 gradients and a bfloat16 wire") {
-  const spec::ModelSpec model = model_of("gpt2");
+  const spec::ModelSpec model = small_model("gpt2");
   for (const Dtype grad : {Dtype::f32, Dtype::bf16})
     for (const Dtype wire : {Dtype::f32, Dtype::bf16}) {
       ZeroCase c{.ranks = 2, .dtype = Dtype::bf16, .grad_dtype = grad, .wire = wire, .dropout = 0.25f};
@@ -157,7 +133,7 @@ TEST_CASE("bits: the same holds in bfloat16 with dropout, bfloat16 gradients and
 
 TEST_CASE("ranks: 1, 2, 3 and 4 ranks agree within 1e-5 over 20 steps, at any split of the batch") {
   for (const std::string kind : {"gpt2", "qwen3"}) {
-    const spec::ModelSpec model = model_of(kind);
+    const spec::ModelSpec model = small_model(kind);
     const ZeroTrace one = run(model, {.ranks = 1, .micros = 12}, kSteps, 12);
     for (const int ranks : {1, 2, 3, 4})
       for (const std::int64_t micros : {1, 12 / ranks})
@@ -176,7 +152,7 @@ TEST_CASE("ranks: 1, 2, 3 and 4 ranks agree within 1e-5 over 20 steps, at any sp
 
 TEST_CASE("ranks: what they send is what the plan says, and so is what they hold") {
   for (const bool tied : {true, false}) {
-    const spec::ModelSpec model = model_of("llama", tied);
+    const spec::ModelSpec model = small_model("llama", tied);
     for (const int ranks : {1, 2, 3, 4, 8})
       for (const int stage : {0, 1, 2, 3})
         for (const auto reduce : {schedule::ReduceEvery::micro, schedule::ReduceEvery::step})
@@ -197,7 +173,7 @@ TEST_CASE("ranks: what they send is what the plan says, and so is what they hold
 }
 
 TEST_CASE("ranks: frozen tensors never change, and the others are trained as on one rank") {
-  spec::ModelSpec model = model_of("llama", false);
+  spec::ModelSpec model = small_model("llama", false);
   for (spec::TensorSpec& tensor : model.blocks[0].tensors) tensor.trainable = false;
   for (spec::TensorSpec& tensor : model.blocks[1].tensors) tensor.trainable = false;
   model.blocks[3].tensors[0].trainable = false;

@@ -95,6 +95,29 @@ Floats all_weights(const shard::ParamStore& store, const spec::ModelSpec& model)
   return all;
 }
 
+spec::ModelSpec small_model(const std::string& kind, bool tied) {
+  if (kind == "gpt2")
+    return spec::from_config({{"model_type", "gpt2"},
+                              {"n_embd", 16},
+                              {"n_head", 4},
+                              {"n_layer", 5},
+                              {"n_positions", 16},
+                              {"tie_word_embeddings", tied},
+                              {"vocab_size", 51}},
+                             kind);
+  return spec::from_config({{"model_type", kind},
+                            {"hidden_size", 18},
+                            {"num_hidden_layers", 5},
+                            {"num_attention_heads", 6},
+                            {"num_key_value_heads", 2},
+                            {"head_dim", 4},
+                            {"intermediate_size", 27},
+                            {"vocab_size", 51},
+                            {"max_position_embeddings", 32},
+                            {"tie_word_embeddings", tied}},
+                           kind);
+}
+
 spec::ModelSpec probe_model(int vocabulary, int heads) {
   const nlohmann::json config = {{"model_type", "llama"},           {"hidden_size", vocabulary},
                                  {"num_hidden_layers", 1},          {"num_attention_heads", heads},

@@ -53,6 +53,10 @@ Floats gradients_of(const shard::ParamStore& store, int block, const spec::Tenso
 // Every weight of the model, block after block.
 Floats all_weights(const shard::ParamStore& store, const spec::ModelSpec& model);
 
+// A model of five layers, so that each recompute policy drops some blocks and keeps others: `kind` is a model type,
+// width 16 (gpt2) or 18 (others), 51 tokens, a context of 16 or 32.
+spec::ModelSpec small_model(const std::string& kind, bool tied = true);
+
 // The zero-head probe's model: one Llama block, width = vocabulary = V, head size 4, own head. Its weights,
 // set by fill_probe: embedding 1000 I, all matrices 0, norms 1, so that after the final norm token i is
 // sqrt(V) times its unit vector whatever stands before it. The head is 0, or `head(j, i)` for row j, column

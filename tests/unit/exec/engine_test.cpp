@@ -14,30 +14,6 @@ namespace {
 constexpr std::int64_t kLength = 16;
 constexpr int kVocabulary = 51;
 
-// Five layers, so that each recompute policy drops some blocks and keeps others.
-spec::ModelSpec model_of(const std::string& kind, bool tied = true) {
-  if (kind == "gpt2") {
-    return spec::from_config({{"model_type", "gpt2"},
-                              {"n_embd", 16},
-                              {"n_head", 4},
-                              {"n_layer", 5},
-                              {"n_positions", kLength},
-                              {"tie_word_embeddings", tied},
-                              {"vocab_size", kVocabulary}},
-                             kind);
-  }
-  return spec::from_config({{"model_type", kind},
-                            {"hidden_size", 18},
-                            {"num_hidden_layers", 5},
-                            {"num_attention_heads", 6},
-                            {"num_key_value_heads", 2},
-                            {"head_dim", 4},
-                            {"intermediate_size", 27},
-                            {"vocab_size", kVocabulary},
-                            {"max_position_embeddings", 32},
-                            {"tie_word_embeddings", tied}},
-                           kind);
-}
 const std::vector<std::string> kKinds = {"gpt2", "llama", "qwen3"};
 
 // Random rows; in the second half of them two documents are packed.
@@ -126,11 +102,11 @@ TEST_CASE("engine: recomputing activations gives the same bits, with dropout and
         exec::EngineOptions o = options(2, 2);
         o.dropout = dropout;
         o.dtype = dtype;
-        const auto kept = trace(model_of(kind), o, rows);
+        const auto kept = trace(small_model(kind), o, rows);
         for (const schedule::Policy& policy : policies) {
           INFO(name(policy));
           o.shape.policy = policy;
-          CHECK(trace(model_of(kind), o, rows) == kept);
+          CHECK(trace(small_model(kind), o, rows) == kept);
         }
       }
     }
@@ -143,14 +119,14 @@ TEST_CASE(
   for (const std::string& kind : kKinds) {
     CAPTURE(kind);
     exec::EngineOptions o = options(2, 1);
-    const double without = trace(model_of(kind), o, rows, 1)[0];
+    const double without = trace(small_model(kind), o, rows, 1)[0];
     o.dropout = 0.3f;
-    const double with = trace(model_of(kind), o, rows, 1)[0];
+    const double with = trace(small_model(kind), o, rows, 1)[0];
     o.seed = 4;
-    const double other = trace(model_of(kind), o, rows, 1)[0];
+    const double other = trace(small_model(kind), o, rows, 1)[0];
     CHECK(with != without);
     CHECK(other != with);
-    exec::Engine engine(model_of(kind), o);
+    exec::Engine engine(small_model(kind), o);
     fill_random(engine);
     CHECK(engine.evaluate(micro_batches(rows, 2, kLength)[0]) == doctest::Approx(without).epsilon(1e-6));
   }
@@ -166,7 +142,7 @@ TEST_CASE("engine: how a global batch is split into micro-batches does not matte
       for (const std::int64_t size : {4, 2, 1}) {
         exec::EngineOptions o = options(size, 4 / size);
         o.dropout = dropout;
-        exec::Engine engine(model_of(kind), o);
+        exec::Engine engine(small_model(kind), o);
         fill_random(engine);
         const auto micros = micro_batches(rows, size, kLength);
         const auto r = engine.gradients(micros, supervised(micros), 1);
@@ -189,8 +165,8 @@ TEST_CASE("engine: the number of threads does not change a bit") {
   for (const std::string& kind : kKinds) {
     CAPTURE(kind);
     std::vector<double> one, two;
-    parity::with_threads(1, [&] { one = trace(model_of(kind), options(2, 2), rows, 2); });
-    parity::with_threads(2, [&] { two = trace(model_of(kind), options(2, 2), rows, 2); });
+    parity::with_threads(1, [&] { one = trace(small_model(kind), options(2, 2), rows, 2); });
+    parity::with_threads(2, [&] { two = trace(small_model(kind), options(2, 2), rows, 2); });
     CHECK(one == two);
   }
 }
@@ -201,7 +177,7 @@ TEST_CASE("engine: the global norm counts each parameter once, tied or not, and 
     for (const bool tied : {true, false}) {
       CAPTURE(kind);
       CAPTURE(tied);
-      exec::Engine engine(model_of(kind, tied), options(2, 1));
+      exec::Engine engine(small_model(kind, tied), options(2, 1));
       fill_random(engine);
       const double norm = engine.gradients(micros, supervised(micros), 1).grad_norm;
       double sum = 0;
@@ -221,7 +197,7 @@ TEST_CASE("engine: the global norm counts each parameter once, tied or not, and 
 TEST_CASE("engine: gradients() forgets what was there, and with clear_grads() leaves no trace") {
   const auto rows = random_rows(2);
   const auto micros = micro_batches(rows, 2, kLength);
-  exec::Engine engine(model_of("llama"), options(2, 1));
+  exec::Engine engine(small_model("llama"), options(2, 1));
   fill_random(engine);
   const double first = engine.gradients(micros, supervised(micros), 1).grad_norm;
   CHECK(engine.gradients(micros, supervised(micros), 1).grad_norm == first);
@@ -230,7 +206,7 @@ TEST_CASE("engine: gradients() forgets what was there, and with clear_grads() le
   std::vector<double> left = {r.loss_sum, r.grad_norm};
   const Floats weights = all_weights(engine.params(), engine.model());
   left.insert(left.end(), weights.begin(), weights.end());
-  CHECK(left == trace(model_of("llama"), options(2, 1), rows, 1));
+  CHECK(left == trace(small_model("llama"), options(2, 1), rows, 1));
 }
 
 TEST_CASE(
@@ -241,7 +217,7 @@ TEST_CASE(
       CAPTURE(poison);
       exec::EngineOptions o = options(2, 1);
       o.dtype = dtype;
-      exec::Engine clean(model_of("llama"), o), hurt(model_of("llama"), o);
+      exec::Engine clean(small_model("llama"), o), hurt(small_model("llama"), o);
       fill_random(clean);
       fill_random(hurt);
       clean.train_step(micros, supervised(micros), 1, optimizer(1), 1.0);
@@ -288,7 +264,7 @@ TEST_CASE("engine: bfloat16 stays near float32, and its weights are the rounded 
     CAPTURE(kind);
     exec::EngineOptions wide = options(2, 2), narrow = options(2, 2);
     narrow.dtype = Dtype::bf16;
-    exec::Engine a(model_of(kind), wide), b(model_of(kind), narrow);
+    exec::Engine a(small_model(kind), wide), b(small_model(kind), narrow);
     fill_random(a, 0.1f);  // larger ones make a model that enlarges every rounding
     fill_random(b, 0.1f);
     a.gradients(micros, supervised(micros), 1);
@@ -333,7 +309,7 @@ TEST_CASE("engine: padded rows train as if each row were alone") {
       little = row_of(little.ids, {length});
       const data::Row one = row_of({7}, {1});  // trains nothing
       const auto gradient = [&](const std::vector<data::Row>& rows, std::int64_t count) {
-        exec::Engine engine(model_of(kind), options(std::int64_t(rows.size()), 1));
+        exec::Engine engine(small_model(kind), options(std::int64_t(rows.size()), 1));
         fill_random(engine);
         const auto micros = micro_batches(rows, std::int64_t(rows.size()), kLength);
         const auto r = engine.gradients(micros, count, 1);
@@ -362,7 +338,7 @@ TEST_CASE("engine: evaluation does not depend on its batch size and changes noth
     for (const std::int64_t size : {1, 2, 3, 4}) {
       exec::EngineOptions o = options(1, 1);
       o.shape.eval_rows = size;
-      exec::Engine engine(model_of(kind), o);
+      exec::Engine engine(small_model(kind), o);
       fill_random(engine);
       const Floats before = all_weights(engine.params(), engine.model());
       double sum = 0;
@@ -375,7 +351,7 @@ TEST_CASE("engine: evaluation does not depend on its batch size and changes noth
 }
 
 TEST_CASE("engine: a batch that does not fit the plan or the model is refused before any kernel sees it") {
-  exec::Engine engine(model_of("gpt2"), options(1, 1));
+  exec::Engine engine(small_model("gpt2"), options(1, 1));
   const auto good = micro_batches(random_rows(1), 1, kLength);
   const auto with = [&](const std::function<void(exec::HostBatch&)>& change) {
     auto bad = good;
