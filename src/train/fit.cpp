@@ -58,8 +58,9 @@ std::vector<Change> changes(const recipe::Recipe& from, bool training, int ranks
   if (training) {  // those that come after the recipe's own, from the one that costs the least time
     const bool none = from.memory.recompute.kind == Kind::none;
     if (none) recomputes.push_back({Kind::selective, 0});
-    if (none || from.memory.recompute.kind == Kind::selective) recomputes.push_back({Kind::sqrt, 0});
-    if (from.memory.recompute.kind != Kind::full) recomputes.push_back({Kind::full, 0});
+    // sqrt takes longer than full, and less memory only in models of very many blocks.
+    for (const Kind kind : {Kind::full, Kind::sqrt})
+      if (from.memory.recompute.kind != kind) recomputes.push_back({kind, 0});
   }
   std::vector<recipe::ModelDtype> dtypes = {from.model.dtype};
   if (from.model.dtype == recipe::ModelDtype::float32) dtypes.push_back(recipe::ModelDtype::bfloat16);

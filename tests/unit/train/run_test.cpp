@@ -199,6 +199,31 @@ TEST_CASE("fit: batches shrink first, then blocks are recomputed, then numbers g
   CHECK(advice(least).find("--set model.dtype=bfloat16") != std::string::npos);
 }
 
+TEST_CASE(
+    "fit: with several ranks a higher ZeRO stage is offered before anything else, and they share a node's "
+    "memory") {
+  recipe::Recipe r = recipe_of("micro_batch_size: 2");
+  r.zero.stage = 0;
+  const spec::ModelSpec model = open_spec(r);
+  const auto planned_at = [&](int stage) {
+    recipe::Recipe other = r;
+    other.zero.stage = stage;
+    return plan::plan_step(model, step_shape(other, true, 4)).total();
+  };
+  CHECK_NOTHROW(require_fit(r, model, true, 4 * planned_at(0), {4, 4}));
+  CHECK_NOTHROW(require_fit(r, model, true, planned_at(0), {4, 1}));
+  for (const int stage : {1, 2, 3}) {
+    if (planned_at(stage) >= planned_at(stage - 1)) continue;
+    try {
+      require_fit(r, model, true, 4 * planned_at(stage), {4, 4});
+      FAIL("accepted");
+    } catch (const Error& e) {
+      CHECK(e.problem().find("are free for each rank") != std::string::npos);
+      CHECK(e.hint().ends_with(cat(" --set zero.stage=", stage)));
+    }
+  }
+}
+
 TEST_CASE("fit: where nothing helps, the least that is possible is named") {
   const recipe::Recipe r = recipe_of("micro_batch_size: 8");
   try {
