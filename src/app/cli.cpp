@@ -53,7 +53,8 @@ CLI::App* add_command(CLI::App& program, const std::string& name, const std::str
 
 void add_recipe_commands(CLI::App& program, Options& o, Action& action) {
   CLI::App* command = add_command(
-      program, "plan", "Print what a step needs in memory, before anything is allocated. To stdout.",
+      program, "plan",
+      "Print what a step needs in memory and sends to other ranks, before anything is allocated. To stdout.",
       "zerotrain plan --recipe recipes/gpt2-124m.yaml");
   add_recipe(*command, o.recipe)->required();
   add_ranks(*command, o.ranks, "For so many ranks");
