@@ -2,10 +2,20 @@
 
 #include <unistd.h>
 
+#include <algorithm>
+#include <atomic>
 #include <csignal>
+#include <thread>
 
 namespace zt::train {
 namespace {
+
+struct StopSignal {
+  int number;
+  const char* name;
+};
+// SIGUSR1 is what batch systems can send some time before the limit, and what launchers pass on to every rank.
+constexpr StopSignal kStopSignals[] = {{SIGINT, "SIGINT"}, {SIGTERM, "SIGTERM"}, {SIGUSR1, "SIGUSR1"}};
 
 volatile std::sig_atomic_t requested = 0;
 
@@ -22,8 +32,25 @@ void on_signal(int number) {
 void install(void (*handler)(int)) {
   struct sigaction action = {};
   action.sa_handler = handler;
-  ::sigaction(SIGINT, &action, nullptr);
-  ::sigaction(SIGTERM, &action, nullptr);
+  for (const StopSignal& signal : kStopSignals) ::sigaction(signal.number, &action, nullptr);
+}
+
+void mask(int how) {
+  sigset_t signals;
+  sigemptyset(&signals);
+  for (const StopSignal& signal : kStopSignals) sigaddset(&signals, signal.number);
+  ::pthread_sigmask(how, &signals, nullptr);
+}
+
+// While it multiplies, oneDNN's dnnl_sgemm uses the stack pointer for a buffer on the heap (jit_avx*_gemm_f32.cpp:
+// `mov(rsp, ARG_WS)`), and a handler that ran on such a thread would overwrite what lies below. So threads that
+// compute block these signals, as all do that are started from here on, and one thread that only waits takes them.
+std::thread taker;
+std::atomic<bool> ending;
+
+void take_signals() {
+  mask(SIG_UNBLOCK);
+  ending.wait(false);
 }
 
 }  // namespace
@@ -31,13 +58,22 @@ void install(void (*handler)(int)) {
 StopRequests::StopRequests() {
   requested = 0;
   install(on_signal);
+  mask(SIG_BLOCK);
+  ending = false;
+  taker = std::thread(take_signals);
 }
 
-StopRequests::~StopRequests() { install(SIG_DFL); }
+StopRequests::~StopRequests() {
+  ending = true;
+  ending.notify_all();
+  taker.join();
+  install(SIG_DFL);
+  mask(SIG_UNBLOCK);
+}
 
 const char* StopRequests::pending() const {
-  if (requested == 0) return nullptr;
-  return requested == SIGINT ? "SIGINT" : "SIGTERM";
+  const auto* const signal = std::ranges::find(kStopSignals, requested, &StopSignal::number);
+  return signal == std::end(kStopSignals) ? nullptr : signal->name;
 }
 
 }  // namespace zt::train

@@ -1,5 +1,5 @@
-// A polite end: SIGINT and SIGTERM ask the run to stop after the step at hand; a second SIGINT ends it at
-// once.
+// A polite end: SIGINT, SIGTERM and SIGUSR1 ask the run to stop after the step at hand; a second SIGINT ends it at
+// once. To be made before the first thread that computes: those must not run a handler.
 #pragma once
 
 namespace zt::train {
