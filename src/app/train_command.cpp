@@ -13,6 +13,7 @@
 #include "comm/threads.h"
 #include "device/cores.h"
 #include "recipe/recipe.h"
+#include "train/same_everywhere.h"
 #include "train/signals.h"
 #include "train/trainer.h"
 
@@ -27,6 +28,9 @@ int train_on(comm::Communicator& comm, const TrainArgs& args, const train::StopR
     checkpoint::agree(comm, checkpoint::attempt([&] {
                         loaded = recipe::load(args.recipe.path, args.recipe.sets, comm.size());
                       }));
+    train::require_same_everywhere(comm, recipe::resolved_text({loaded.recipe, {}}) + args.resume,
+                                   Blame::usage, "were started with different recipes or options",
+                                   "start every rank with the same recipe, --set and --resume");
     return train::train(loaded,
                         {args.dry_run, train::parse_resume(args.resume), ZEROTRAIN_VERSION, on_this_node},
                         stop, comm);

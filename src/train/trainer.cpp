@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "checkpoint/agreement.h"
+#include "checkpoint/step_folders.h"
 #include "spec/flops.h"
 #include "train/batches.h"
 #include "train/evaluate.h"
@@ -19,6 +20,7 @@
 #include "train/product_rate.h"
 #include "train/progress.h"
 #include "train/resuming.h"
+#include "train/same_everywhere.h"
 #include "train/saves.h"
 #include "train/setup.h"
 
@@ -76,6 +78,7 @@ class Trainer {
   bool agreed_signs();
   bool save_due() const;
   void save();
+  bool export_done() const;
   void export_now();
   checkpoint::RunState state_now() const;
 
@@ -115,7 +118,7 @@ int Trainer::run() {
   if (step_ >= steps_) {
     if (lead())
       log::info(cat("the run in ", recipe_.run.output_dir, " is complete: step ", step_, " of ", steps_));
-    if (!std::filesystem::exists(output("export"))) export_now();
+    if (!export_done()) export_now();
     return 0;
   }
   together(comm_, [this] { open_reports(); });
@@ -124,6 +127,8 @@ int Trainer::run() {
 
 void Trainer::open_folder() {
   if (!lead()) return;
+  // Where a checkpoint must be and there is not even a folder, none is made.
+  if (options_.resume.kind == Resume::Kind::must && !std::filesystem::exists(recipe_.run.output_dir)) return;
   folder_.emplace(recipe_.run.output_dir);
   if (options_.resume.kind == Resume::Kind::never) folder_->require_fresh();
 }
@@ -147,6 +152,8 @@ void Trainer::resume_from(const checkpoint::Checkpoint& from) {
   const auto inside = std::filesystem::weakly_canonical(from.folder()).parent_path() ==
                       std::filesystem::weakly_canonical(output("checkpoints"));
   if (lead() && !inside) folder_->require_fresh();
+  if (lead() && inside && options_.resume.kind == Resume::Kind::path)
+    require_newest(output("checkpoints"), state.step);
   require_same_data(state, recipe_, setup_.data.train->digest(), setup_.tokenizer->fingerprint());
   from.check_against(needs_of(setup_.source.spec));
   load_state(from, setup_.source.spec, engine_->params());
@@ -187,7 +194,7 @@ void Trainer::open_reports() {
   write_file(output("plan.txt"), plan::text(engine_->plan()) + "\n" + schedule::text(engine_->plan().train));
   announce();
   metrics_.emplace(output("metrics.jsonl"), step_);
-  progress_.emplace(recipe_.logging.progress, steps_);
+  progress_.emplace(recipe_.logging.progress, steps_, step_);
 }
 
 void Trainer::announce() const {
@@ -392,6 +399,22 @@ checkpoint::RunState Trainer::state_now() const {
   return s;
 }
 
+// An export that is older than the last checkpoint is of an earlier end, to which steps were added.
+bool Trainer::export_done() const {
+  namespace fs = std::filesystem;
+  std::int64_t done = 0;
+  if (lead()) {
+    std::error_code none;
+    const auto exported = fs::last_write_time(output("export") / "config.json", none);
+    done = none ? 0 : 1;
+    const auto saved = fs::last_write_time(
+        path_of(output("checkpoints"), step_, checkpoint::Phase::whole) / checkpoint::kManifestFile, none);
+    if (!none && exported < saved) done = 0;
+  }
+  comm_.broadcast(&done, sizeof done, 0);
+  return done != 0;
+}
+
 void Trainer::export_now() {
   if (recipe_.checkpoint.export_model == recipe::Export::never) return;
   const std::filesystem::path to = output("export");
@@ -412,6 +435,12 @@ Setup open_on_all(const recipe::Recipe& recipe, const Ranks& ranks, comm::Commun
     together(comm, [&] {
       if ((comm.rank() == 0) == leads) setup = open(recipe, Use::training, ranks);
     });
+  require_same_everywhere(
+      comm,
+      cat(setup->source.config.dump(), setup->tokenizer->fingerprint(), setup->data.train->digest(),
+          setup->data.validation ? setup->data.validation->digest() : ""),
+      Blame::data, "have opened different models, tokenizers or texts",
+      "are the files of the recipe's paths the same on every node?");
   return std::move(*setup);
 }
 
