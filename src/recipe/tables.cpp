@@ -230,7 +230,7 @@ Section checkpoint_section() {
            "So many newest checkpoints of this run stay on disk; older ones are deleted.",
            between(1, kMaxCount)),
        key("save_on_signal", &Checkpoint::save_on_signal, "",
-           "A run that is told to stop (SIGTERM, SIGINT) saves a checkpoint first."),
+           "A run that is told to stop (SIGTERM, SIGINT, SIGUSR1) saves a checkpoint first."),
        key("async", &Checkpoint::async, "",
            "Training goes on while a checkpoint is written, from a copy of the state in memory."),
        key("export", &Checkpoint::export_model, "",

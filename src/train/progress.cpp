@@ -41,7 +41,8 @@ std::string bar_line(const StepMetrics& m, std::int64_t max_steps, double second
   return "[" + bar + "]" + tail;
 }
 
-Progress::Progress(recipe::Progress kind, std::int64_t max_steps) : max_steps_(max_steps) {
+Progress::Progress(recipe::Progress kind, std::int64_t max_steps, std::int64_t first_step)
+    : max_steps_(max_steps), first_step_(first_step) {
   const bool terminal = ::isatty(STDERR_FILENO) == 1;
   bar_ = kind == recipe::Progress::bar || (kind == recipe::Progress::automatic && terminal);
   lines_ = kind == recipe::Progress::lines || (kind == recipe::Progress::automatic && !terminal);
@@ -56,7 +57,8 @@ Progress::~Progress() {
 
 double Progress::seconds_left(std::int64_t step) const {
   const double so_far = std::chrono::duration<double>(Clock::now() - start_).count();
-  return step > 0 ? so_far / static_cast<double>(step) * static_cast<double>(max_steps_ - step) : 0;
+  const std::int64_t done = step - first_step_;
+  return done > 0 ? so_far / static_cast<double>(done) * static_cast<double>(max_steps_ - step) : 0;
 }
 
 void Progress::step(const StepMetrics& m) {

@@ -12,7 +12,8 @@ namespace zt::train {
 
 class Progress {
  public:
-  Progress(recipe::Progress kind, std::int64_t max_steps);
+  // A resumed run has done `first_step` steps before.
+  Progress(recipe::Progress kind, std::int64_t max_steps, std::int64_t first_step = 0);
   ~Progress();
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
@@ -23,7 +24,7 @@ class Progress {
   using Clock = std::chrono::steady_clock;
   double seconds_left(std::int64_t step) const;
   bool bar_, lines_;
-  std::int64_t max_steps_;
+  std::int64_t max_steps_, first_step_;
   Clock::time_point start_ = Clock::now(), last_ = {};
 };
 

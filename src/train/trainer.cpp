@@ -340,7 +340,10 @@ void Trainer::watch(const exec::StepResult& result) {
     const Error why = stopped(scale_, step_, result.first_bad);
     throw checkpoint::AgreedError(why.blame(), why.problem(), why.hint());
   }
-  if (lead()) log::warn(cat("step ", step_, " was skipped: ", result.first_bad, " is not finite"));
+  const bool scaled = dtype_of(recipe_.model) == Dtype::f16;
+  if (lead())
+    log::warn(cat("step ", step_, " was skipped: ", result.first_bad, " is not finite",
+                  scaled ? cat("; the loss scale is now ", scale_.scale()) : ""));
 }
 
 void Trainer::evaluate_now() {
