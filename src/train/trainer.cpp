@@ -288,7 +288,8 @@ void Trainer::one_step() {
   const StepBatch batch = step_batch(*setup_.data.train, samples_of(step_), comm_);
   const recipe::Optimizer& o = recipe_.optimizer;
   kernels::AdamW adamw;
-  const double rate = learning_rate(recipe_.lr_schedule, o.learning_rate, step_, steps_);
+  // A skipped step moves neither Adam nor the schedule.
+  const double rate = learning_rate(recipe_.lr_schedule, o.learning_rate, updates_ + 1, steps_);
   adamw.lr = static_cast<float>(rate);
   adamw.beta1 = static_cast<float>(o.betas[0]);
   adamw.beta2 = static_cast<float>(o.betas[1]);

@@ -579,6 +579,34 @@ TEST_CASE("cli: numbers that are not finite end the run with status 5 and advice
   CHECK(skipped == 5);
 }
 
+// bug-kinds B49, B50; Micikevicius et al. 2018, section 3.2: a scale that is too large is halved until the step fits.
+TEST_CASE("cli: in float16, steps that overflow are skipped: the scale falls, and nothing else moves") {
+  const Workshop shop;
+  const Outcome o = shop.train({"model.dtype=float16", "precision.loss_scale_init=4294967296",
+                                "train.max_steps=40", "lr_schedule.warmup_steps=5", "train.log_every=1"});
+  REQUIRE_MESSAGE(o.status == 0, o.err);
+  CHECK(contains(o.err, "; the loss scale is now 2147483648"));
+  double scale = 4294967296;
+  int skipped = 0, updates = 0;
+  std::vector<double> rates;
+  for (const nlohmann::json& line : json_lines(shop.read("out/metrics.jsonl"))) {
+    if (!line.contains("loss")) continue;
+    CHECK(line["loss_scale"].get<double>() == scale);
+    const bool skip = line["skipped"];
+    skipped += skip ? 1 : 0;
+    if (skip) scale /= 2;
+    // The rate belongs to the number of updates, not of steps.
+    if (updates < int(rates.size()))
+      CHECK(line["learning_rate"].get<double>() == rates[std::size_t(updates)]);
+    else
+      rates.push_back(line["learning_rate"]);
+    updates += skip ? 0 : 1;
+  }
+  CHECK(skipped > 5);
+  CHECK(updates > 10);
+  CHECK(rates[1] == doctest::Approx(2 * rates[0]));
+}
+
 // bug-kinds B04 and B72: rows that are no multiple of the batch.
 TEST_CASE("cli: the last, short batch of the last epoch is trained by its own count of tokens") {
   const Workshop shop;
