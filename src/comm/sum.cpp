@@ -2,8 +2,9 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <cstring>
+
+#include "tensor/convert.h"
 
 namespace zt::comm {
 namespace {
@@ -12,16 +13,6 @@ namespace {
 constexpr std::int64_t kBlock = 2048;
 using Sums = std::array<float, kBlock>;
 
-// What bf16's constructor does, but without branches, which would keep the loops from being vectorised.
-inline std::uint16_t rounded_bits(float x) {
-  const auto u = std::bit_cast<std::uint32_t>(x);
-  const std::uint32_t nan = (u & 0x7fffffffu) > 0x7f800000u ? 0xffffu : 0u;
-  const std::uint32_t number = (u + 0x7fffu + (u >> 16 & 1)) >> 16;
-  return static_cast<std::uint16_t>((number & ~nan) | ((u >> 16 | 0x40u) & nan));
-}
-
-inline float widened(std::uint16_t bits) { return std::bit_cast<float>(std::uint32_t{bits} << 16); }
-
 // How a part's element i becomes an fp32 number as the wire would deliver it.
 struct Whole {
   const float* x;
@@ -29,16 +20,16 @@ struct Whole {
 };
 struct Rounded {
   const float* x;
-  float operator()(std::int64_t i) const { return widened(rounded_bits(x[i])); }
+  float operator()(std::int64_t i) const { return float(rounded_to<bf16>(x[i])); }
 };
 struct Half {
-  const std::uint16_t* x;
-  float operator()(std::int64_t i) const { return widened(x[i]); }
+  const bf16* x;
+  float operator()(std::int64_t i) const { return float(x[i]); }
 };
 
 template <typename Use>
 void with_values(const Part& part, Dtype wire, std::int64_t first, const Use& use) {
-  if (part.stored == Dtype::bf16) return use(Half{reinterpret_cast<const std::uint16_t*>(part.data) + first});
+  if (part.stored == Dtype::bf16) return use(Half{reinterpret_cast<const bf16*>(part.data) + first});
   const float* x = reinterpret_cast<const float*>(part.data) + first;
   return wire == Dtype::bf16 ? use(Rounded{x}) : use(Whole{x});
 }
@@ -48,9 +39,9 @@ void store(const Sums& sums, Dtype dtype, std::byte* out, std::int64_t first, st
     std::memcpy(reinterpret_cast<float*>(out) + first, sums.data(), std::size_t(n) * sizeof(float));
     return;
   }
-  auto* y = reinterpret_cast<std::uint16_t*>(out) + first;
+  auto* y = reinterpret_cast<bf16*>(out) + first;
 #pragma omp simd
-  for (std::int64_t i = 0; i < n; ++i) y[i] = rounded_bits(sums[std::size_t(i)]);
+  for (std::int64_t i = 0; i < n; ++i) y[i] = rounded_to<bf16>(sums[std::size_t(i)]);
 }
 
 void sum_block(std::span<const Part> parts, Dtype wire, std::int64_t first, std::int64_t n, Sums& sums) {
@@ -83,9 +74,9 @@ void to_wire(const std::byte* from, Dtype dtype, Dtype wire, std::byte* to, std:
     return;
   }
   const float* x = reinterpret_cast<const float*>(from);
-  auto* y = reinterpret_cast<std::uint16_t*>(to);
+  auto* y = reinterpret_cast<bf16*>(to);
 #pragma omp simd
-  for (std::int64_t i = 0; i < n; ++i) y[i] = rounded_bits(x[i]);
+  for (std::int64_t i = 0; i < n; ++i) y[i] = rounded_to<bf16>(x[i]);
 }
 
 }  // namespace zt::comm

@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "exchange/words.h"
+#include "tensor/convert.h"
 
 namespace zt::exchange {
 namespace {

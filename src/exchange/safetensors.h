@@ -59,9 +59,6 @@ class SafetensorsFile {
   std::map<std::string, std::string> metadata_;
 };
 
-// Converts `count` values; src may be unaligned. f32, bf16 and f16 in any combination, round-to-nearest-even.
-void convert(const std::byte* src, Dtype src_dtype, void* dst, Dtype dst_dtype, std::int64_t count);
-
 // A tensor to be written.
 struct NamedTensor {
   std::string name;

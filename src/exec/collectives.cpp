@@ -2,7 +2,7 @@
 #include <cstring>
 
 #include "exec/executor.h"
-#include "shard/rounding.h"
+#include "shard/gradient_sum.h"
 
 namespace zt::exec {
 

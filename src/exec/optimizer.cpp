@@ -5,7 +5,7 @@
 #include <limits>
 
 #include "exec/executor.h"
-#include "shard/rounding.h"
+#include "tensor/convert.h"
 
 namespace zt::exec {
 
@@ -19,9 +19,8 @@ void Executor::each_fp32_piece(const void* gradient, std::int64_t count, Take ta
   const auto step = static_cast<std::int64_t>(fp32_piece_.size());
   for (std::int64_t done = 0; done < count; done += step) {
     const std::int64_t n = std::min(step, count - done);
-    shard::widen(store_.grad_dtype(),
-                 static_cast<const char*>(gradient) + done * size_of(store_.grad_dtype()), fp32_piece_.data(),
-                 n);
+    convert(static_cast<const char*>(gradient) + done * size_of(store_.grad_dtype()), store_.grad_dtype(),
+            fp32_piece_.data(), Dtype::f32, n);
     take(const_cast<const float*>(fp32_piece_.data()), done, n);
   }
 }

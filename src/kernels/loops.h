@@ -2,11 +2,11 @@
 #pragma once
 
 #include <algorithm>
-#include <bit>
 #include <cstdint>
 #include <initializer_list>
 
 #include "base/error.h"
+#include "tensor/convert.h"
 #include "tensor/view.h"
 
 namespace zt::kernels {
@@ -23,22 +23,6 @@ class Rows {
   T* data_;
   std::int64_t stride_;
 };
-
-// x rounded to the format: what the formats' constructors do, but without branches, which would keep
-// the loops around it from being vectorised.
-template <typename T>
-inline T rounded_to(float x) {
-  return T(x);
-}
-template <>
-inline bf16 rounded_to<bf16>(float x) {
-  const auto u = std::bit_cast<std::uint32_t>(x);
-  const std::uint32_t nan = (u & 0x7fffffffu) > 0x7f800000u ? 0xffffu : 0u;
-  const std::uint32_t number = (u + 0x7fffu + (u >> 16 & 1)) >> 16;
-  bf16 y;
-  y.bits = static_cast<std::uint16_t>((number & ~nan) | ((u >> 16 | 0x40u) & nan));
-  return y;
-}
 
 [[noreturn]] inline void fail_contract(const char* kernel, const std::string& what) {
   throw Error(Blame::bug, cat(kernel, ": ", what));

@@ -10,7 +10,7 @@
 #include "base/random.h"
 #include "base/text.h"
 #include "schedule/op.h"
-#include "shard/rounding.h"
+#include "tensor/convert.h"
 
 namespace zt::shard {
 
@@ -100,7 +100,7 @@ void ParamStore::set(int block, std::int64_t first, const float* values, std::in
   const plan::Range given{first, count}, here = overlap(given, held(block));
   if (here.count > 0) {
     const plan::Part as_part{here.first, here.count};
-    round_to(dtype_, values + (here.first - first), weights(block, as_part), here.count);
+    convert(values + (here.first - first), Dtype::f32, weights(block, as_part), dtype_, here.count);
   }
   if (!own_master()) return;
   for (const plan::Part& part : parts(block)) {
@@ -115,7 +115,7 @@ void ParamStore::get(int block, std::int64_t first, float* values, std::int64_t 
   if (overlap(asked, held(block)).count != count)
     throw Error(Blame::bug, cat("rank ", share_.rank, " was asked for elements ", first, " to ",
                                 first + count, " of block ", block, ", which it does not hold"));
-  widen(dtype_, weights(block, plan::Part{first, count}), values, count);
+  convert(weights(block, plan::Part{first, count}), dtype_, values, Dtype::f32, count);
   if (!own_master()) return;
   for (const plan::Part& part : parts(block)) {
     const plan::Range cut = overlap(asked, {part.first, part.count});

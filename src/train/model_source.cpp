@@ -7,6 +7,7 @@
 #include "base/text.h"
 #include "data/dataset.h"
 #include "exchange/export.h"
+#include "tensor/convert.h"
 
 namespace zt::train {
 
@@ -157,8 +158,8 @@ void export_weights(const std::filesystem::path& to, const ModelSource& source,
         comm->broadcast(&wish, sizeof wish, 0);
         send_shares(wish, store, *comm, piece.data());
       }
-      exchange::convert(reinterpret_cast<const std::byte*>(piece.data()), Dtype::f32,
-                        static_cast<std::byte*>(dst) + done * size_of(dst_dtype), dst_dtype, part);
+      convert(piece.data(), Dtype::f32, static_cast<std::byte*>(dst) + done * size_of(dst_dtype), dst_dtype,
+              part);
     }
   };
   exchange::ExportOptions options;

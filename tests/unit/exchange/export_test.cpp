@@ -13,6 +13,7 @@
 #include "files.h"
 #include "model_files.h"
 #include "support/paths.h"
+#include "tensor/convert.h"
 
 using namespace zt;
 using namespace zt::exchange;

@@ -13,6 +13,7 @@
 #include "base/text.h"
 #include "files.h"
 #include "support/paths.h"
+#include "tensor/convert.h"
 
 using namespace zt;
 using namespace zt::exchange;

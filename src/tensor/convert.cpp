@@ -1,10 +1,12 @@
+#include "tensor/convert.h"
+
+#include <cstddef>
 #include <cstring>
 
 #include "base/error.h"
 #include "base/text.h"
-#include "exchange/safetensors.h"
 
-namespace zt::exchange {
+namespace zt {
 namespace {
 
 // Mapped tensors may begin at any byte, so values are copied in and out; the compiler makes plain moves of
@@ -14,7 +16,7 @@ void convert_values(const std::byte* src, std::byte* dst, std::int64_t count) {
   for (std::int64_t i = 0; i < count; ++i) {
     From from;
     std::memcpy(&from, src + i * std::int64_t(sizeof(From)), sizeof(From));
-    const To to(static_cast<float>(from));
+    const To to = rounded_to<To>(static_cast<float>(from));
     std::memcpy(dst + i * std::int64_t(sizeof(To)), &to, sizeof(To));
   }
 }
@@ -32,8 +34,9 @@ void convert_from(const std::byte* src, std::byte* dst, Dtype dst_dtype, std::in
 
 }  // namespace
 
-void convert(const std::byte* src, Dtype src_dtype, void* dst, Dtype dst_dtype, std::int64_t count) {
+void convert(const void* from, Dtype src_dtype, void* dst, Dtype dst_dtype, std::int64_t count) {
   if (count == 0) return;
+  const auto* const src = static_cast<const std::byte*>(from);
   std::byte* const out = static_cast<std::byte*>(dst);
   if (src_dtype == dst_dtype) {
     std::memcpy(out, src, std::size_t(count) * std::size_t(size_of(src_dtype)));
@@ -48,4 +51,4 @@ void convert(const std::byte* src, Dtype src_dtype, void* dst, Dtype dst_dtype, 
   throw Error(Blame::bug, cat("weights were given as ", name(src_dtype)));
 }
 
-}  // namespace zt::exchange
+}  // namespace zt
