@@ -6,14 +6,14 @@
 
 #include "app/commands.h"
 #include "base/error.h"
+#include "base/file.h"
 #include "base/log.h"
 #include "base/text.h"
-#include "checkpoint/agreement.h"
+#include "comm/agreement.h"
 #include "comm/mpi.h"
 #include "comm/threads.h"
 #include "device/cores.h"
 #include "recipe/recipe.h"
-#include "train/same_everywhere.h"
 #include "train/signals.h"
 #include "train/trainer.h"
 
@@ -25,16 +25,15 @@ int train_on(comm::Communicator& comm, const TrainArgs& args, const train::StopR
              int on_this_node) {
   try {
     recipe::Loaded loaded;
-    checkpoint::agree(comm, checkpoint::attempt([&] {
-                        loaded = recipe::load(args.recipe.path, args.recipe.sets, comm.size());
-                      }));
-    train::require_same_everywhere(comm, recipe::resolved_text({loaded.recipe, {}}) + args.resume,
-                                   Blame::usage, "were started with different recipes or options",
-                                   "start every rank with the same recipe, --set and --resume");
+    comm::agree(
+        comm, comm::attempt([&] { loaded = recipe::load(args.recipe.path, args.recipe.sets, comm.size()); }));
+    comm::require_same(comm, digest_of(recipe::resolved_text({loaded.recipe, {}}) + args.resume),
+                       Blame::usage, "were started with different recipes or options",
+                       "start every rank with the same recipe, --set and --resume");
     return train::train(loaded,
                         {args.dry_run, train::parse_resume(args.resume), ZEROTRAIN_VERSION, on_this_node},
                         stop, comm);
-  } catch (const checkpoint::AgreedError& e) {
+  } catch (const comm::AgreedError& e) {
     if (comm.rank() == 0) log::error(e.what());
     return exit_status(e.blame());
   }

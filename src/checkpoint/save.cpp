@@ -8,13 +8,13 @@
 
 #include "base/file.h"
 #include "base/text.h"
-#include "checkpoint/agreement.h"
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/descriptor.h"
 #include "checkpoint/hdf5.h"
 #include "checkpoint/model_file.h"
 #include "checkpoint/rank_file.h"
 #include "checkpoint/step_folders.h"
+#include "comm/agreement.h"
 
 namespace zt::checkpoint {
 namespace {
@@ -30,7 +30,7 @@ void refuse_others(const Target& target) {
   std::error_code unknown;
   if (!fs::exists(there, unknown)) return;
   std::optional<std::string> owner;
-  (void)attempt([&] { owner = Checkpoint::open(there).state().run_id; });
+  (void)comm::attempt([&] { owner = Checkpoint::open(there).state().run_id; });
   if (owner && *owner != target.run_id)
     throw Error(Blame::usage,
                 cat(there.string(), " is a checkpoint of another run (", *owner, "); it is kept"),
@@ -164,23 +164,23 @@ Save::Save(const Target& target, std::int64_t bytes, Communicator& communicator)
   inner_->target = target;
   inner_->rank = communicator.rank();
   inner_->ranks = communicator.size();
-  std::optional<Error> failure = attempt([&] {
+  std::optional<Error> failure = comm::attempt([&] {
     if (target.step < 0 || bytes < 0)
       throw Error(Blame::bug, cat("a save of step ", target.step, " with ", bytes, " bytes"));
     hdf5::start();
     if (communicator.rank() == 0) prepare(target);
   });
-  agree(communicator, failure);
+  comm::agree(communicator, failure);
   std::vector<std::int64_t> all(std::size_t(communicator.size()));
   communicator.exchange<std::int64_t>({&bytes, 1}, all);
   std::int64_t total = 0;
   for (const std::int64_t one : all) total += one;
-  failure = attempt([&] {
+  failure = comm::attempt([&] {
     wait_for(inner_->partial());
     require_space(inner_->partial(), total, communicator.size());
   });
   try {
-    agree(communicator, failure);
+    comm::agree(communicator, failure);
   } catch (const Error&) {
     inner_->drop_partial();
     throw;
@@ -195,7 +195,7 @@ fs::path Save::folder() const { return path_of(inner_->target.folder, inner_->ta
 bool Save::written() const noexcept { return inner_->written; }
 
 void Save::write(std::span<const Piece> pieces) noexcept {
-  inner_->failure = attempt([&] {
+  inner_->failure = comm::attempt([&] {
     if (inner_->written) throw Error(Blame::bug, "a checkpoint was written twice");
     const std::string name = rank_file_name(inner_->rank, inner_->ranks);
     inner_->record = write_rank_file(inner_->partial() / name, inner_->rank, pieces);
@@ -232,11 +232,11 @@ void Save::commit(Communicator& communicator, const RunState& state,
   try {
     if (!inner_->written)
       inner_->failure = Error(Blame::bug, "a checkpoint was committed before it was written");
-    agree(communicator, inner_->failure);
+    comm::agree(communicator, inner_->failure);
     const std::vector<std::string> records = gather(communicator, to_text(inner_->record));
-    agree(communicator, communicator.rank() == 0
-                            ? attempt([&] { inner_->finish(records, state, companions); })
-                            : std::nullopt);
+    comm::agree(communicator, communicator.rank() == 0
+                                  ? comm::attempt([&] { inner_->finish(records, state, companions); })
+                                  : std::nullopt);
   } catch (const Error&) {
     inner_->drop_partial();
     throw;

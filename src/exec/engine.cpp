@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "comm/agreement.h"
 #include "spec/rope.h"
 
 namespace zt::exec {
@@ -79,17 +80,8 @@ Engine::Engine(const spec::ModelSpec& model, const EngineOptions& options, comm:
 
 // Ranks that play different lists would wait for each other forever.
 void Engine::require_same_lists() const {
-  std::string mine = fingerprint(plan_.train) + fingerprint(plan_.eval);
-  std::string all(mine.size() * static_cast<std::size_t>(comm_->size()), ' ');
-  comm_->exchange<char>(mine, all);
-  for (int rank = 1; rank < comm_->size(); ++rank) {
-    const std::string other = all.substr(static_cast<std::size_t>(rank) * mine.size(), mine.size());
-    if (other != all.substr(0, mine.size()))
-      throw Error(Blame::usage,
-                  cat("ranks 0 and ", rank, " planned different steps (fingerprints ",
-                      all.substr(0, mine.size()), " and ", other, ")"),
-                  "start every rank with the same recipe, model and program");
-  }
+  comm::require_same(*comm_, fingerprint(plan_.train) + fingerprint(plan_.eval), Blame::usage,
+                     "planned different steps", "start every rank with the same recipe, model and program");
 }
 
 std::int64_t Engine::held_bytes() const {

@@ -6,8 +6,8 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/text.h"
-#include "checkpoint/agreement.h"
 #include "checkpoint/step_folders.h"
+#include "comm/agreement.h"
 
 namespace zt::train {
 
@@ -44,12 +44,12 @@ static Found found_in(const std::filesystem::path& folder, comm::Communicator& c
 // Opens and reads all of it, each rank its share. Throws the same Error(model) on every rank.
 static Checkpoint verified(const std::filesystem::path& folder, comm::Communicator& comm) {
   std::optional<Checkpoint> opened;
-  checkpoint::agree(comm, checkpoint::attempt([&] {
-                      opened = Checkpoint::open(folder);
-                      const std::vector<std::string> faults = opened->verify(comm.rank(), comm.size());
-                      if (!faults.empty())
-                        throw Error(Blame::model, cat(folder.string(), " is damaged: ", join(faults, "; ")));
-                    }));
+  comm::agree(comm, comm::attempt([&] {
+                opened = Checkpoint::open(folder);
+                const std::vector<std::string> faults = opened->verify(comm.rank(), comm.size());
+                if (!faults.empty())
+                  throw Error(Blame::model, cat(folder.string(), " is damaged: ", join(faults, "; ")));
+              }));
   return std::move(*opened);
 }
 
@@ -68,15 +68,14 @@ std::optional<Checkpoint> find_checkpoint(const Resume& resume, const std::files
   }
   const std::int64_t damaged = found.broken + static_cast<std::int64_t>(found.steps.size());
   if (damaged > 0)
-    throw checkpoint::AgreedError(
-        Blame::model,
-        damaged == 1 ? cat("the only checkpoint in ", folder.string(), " is damaged")
-                     : cat("all ", damaged, " checkpoints in ", folder.string(), " are damaged"),
-        "restore one; or start afresh in another folder: --set run.output_dir=NEW");
+    throw comm::AgreedError(Blame::model,
+                            damaged == 1
+                                ? cat("the only checkpoint in ", folder.string(), " is damaged")
+                                : cat("all ", damaged, " checkpoints in ", folder.string(), " are damaged"),
+                            "restore one; or start afresh in another folder: --set run.output_dir=NEW");
   if (resume.kind == Resume::Kind::must)
-    throw checkpoint::AgreedError(Blame::usage,
-                                  cat("--resume must: there is no checkpoint in ", folder.string()),
-                                  "without --resume the run starts afresh");
+    throw comm::AgreedError(Blame::usage, cat("--resume must: there is no checkpoint in ", folder.string()),
+                            "without --resume the run starts afresh");
   return {};
 }
 

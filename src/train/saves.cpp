@@ -4,7 +4,7 @@
 
 #include "base/log.h"
 #include "base/text.h"
-#include "checkpoint/agreement.h"
+#include "comm/agreement.h"
 
 namespace zt::train {
 

@@ -111,10 +111,13 @@ void check_context(const recipe::Recipe& r, const spec::ModelSpec& model) {
               "the model's config");
 }
 
+std::int64_t samples_in(const recipe::Train& train, std::int64_t rows) {
+  return static_cast<std::int64_t>(std::ceil(train.epochs.value_or(0) * static_cast<double>(rows) - 1e-9));
+}
+
 std::int64_t steps_of(const recipe::Train& train, std::int64_t rows) {
   if (train.max_steps) return *train.max_steps;
-  const double samples = std::ceil(*train.epochs * static_cast<double>(rows) - 1e-9);
-  return static_cast<std::int64_t>(std::ceil(samples / static_cast<double>(train.global_batch_size)));
+  return (samples_in(train, rows) + train.global_batch_size - 1) / train.global_batch_size;
 }
 
 }  // namespace zt::train

@@ -37,6 +37,8 @@ spec::ModelSpec open_spec(const recipe::Recipe& recipe);
 // A row longer than the model's context is an error before anything runs (unless rotary scaling is named).
 void check_context(const recipe::Recipe& recipe, const spec::ModelSpec& model);
 
+// Samples in `epochs` passes over `rows` rows; 0 for a run that counts steps.
+std::int64_t samples_in(const recipe::Train& train, std::int64_t rows);
 // Optimizer steps of the run: max_steps, or as many as `epochs` passes over `rows` rows take, the last one
 // perhaps short.
 std::int64_t steps_of(const recipe::Train& train, std::int64_t rows);

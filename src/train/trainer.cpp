@@ -9,8 +9,8 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "base/text.h"
-#include "checkpoint/agreement.h"
 #include "checkpoint/step_folders.h"
+#include "comm/agreement.h"
 #include "spec/flops.h"
 #include "train/batches.h"
 #include "train/evaluate.h"
@@ -20,7 +20,6 @@
 #include "train/product_rate.h"
 #include "train/progress.h"
 #include "train/resuming.h"
-#include "train/same_everywhere.h"
 #include "train/saves.h"
 #include "train/setup.h"
 
@@ -29,7 +28,7 @@ namespace {
 
 // Does the work on every rank; when any rank fails, all throw the first one's error.
 void together(comm::Communicator& comm, const std::function<void()>& work) {
-  checkpoint::agree(comm, checkpoint::attempt(work));
+  comm::agree(comm, comm::attempt(work));
 }
 
 // What ranks tell each other between steps.
@@ -66,8 +65,6 @@ class Trainer {
   int train_steps();
   int end(const char* signal);
 
-  // The number of samples that `epochs` passes hold.
-  std::int64_t last_sample() const;
   StepSamples samples_of(std::int64_t step) const;
   double epoch_at(std::int64_t step) const;
   void one_step();
@@ -80,6 +77,8 @@ class Trainer {
   void save();
   bool export_done() const;
   void export_now();
+  // What checkpoints say of the run: the part that stays as it is, and all of it now.
+  checkpoint::RunState lasting_state() const;
   checkpoint::RunState state_now() const;
 
   const recipe::Loaded& loaded_;
@@ -96,6 +95,7 @@ class Trainer {
   std::optional<Progress> progress_;   // rank 0
   double product_rate_ = 0;
   std::string run_id_;
+  checkpoint::RunState lasting_state_;
   bool resumed_ = false;
   std::int64_t step_ = 0, steps_ = 0;  // done, and in all
   std::int64_t samples_ = 0;           // done before this process began, with
@@ -142,9 +142,10 @@ void Trainer::start_or_resume() {
   }
   comm_.broadcast(run_id_.data(), static_cast<std::int64_t>(run_id_.size()), 0);
   const recipe::Train& t = recipe_.train;
-  const std::int64_t left = last_sample() - samples_;
+  const std::int64_t left = samples_in(recipe_.train, setup_.data.train->rows()) - samples_;
   steps_ = t.max_steps ? *t.max_steps : first_step_ + (left + t.global_batch_size - 1) / t.global_batch_size;
   engine_->gather_weights();
+  lasting_state_ = lasting_state();
 }
 
 void Trainer::resume_from(const checkpoint::Checkpoint& from) {
@@ -262,15 +263,11 @@ int Trainer::end(const char* signal) {
   return 75;
 }
 
-std::int64_t Trainer::last_sample() const {
-  const double rows = static_cast<double>(setup_.data.train->rows());
-  return static_cast<std::int64_t>(std::ceil(recipe_.train.epochs.value_or(0) * rows - 1e-9));
-}
-
 StepSamples Trainer::samples_of(std::int64_t step) const {
   const recipe::Train& t = recipe_.train;
   return {samples_ + (step - 1 - first_step_) * t.global_batch_size, t.global_batch_size,
-          t.epochs ? last_sample() : samples_ + (steps_ - first_step_) * t.global_batch_size,
+          t.epochs ? samples_in(recipe_.train, setup_.data.train->rows())
+                   : samples_ + (steps_ - first_step_) * t.global_batch_size,
           t.micro_batch_size, static_cast<std::uint64_t>(recipe_.run.seed)};
 }
 
@@ -339,7 +336,7 @@ void Trainer::watch(const exec::StepResult& result) {
   if (result.finite) return;
   if (scale_.exhausted()) {
     const Error why = stopped(scale_, step_, result.first_bad);
-    throw checkpoint::AgreedError(why.blame(), why.problem(), why.hint());
+    throw comm::AgreedError(why.blame(), why.problem(), why.hint());
   }
   const bool scaled = dtype_of(recipe_.model) == Dtype::f16;
   if (lead())
@@ -379,15 +376,10 @@ void Trainer::save() {
   saves_->begin(state_now());
 }
 
-checkpoint::RunState Trainer::state_now() const {
+checkpoint::RunState Trainer::lasting_state() const {
   checkpoint::RunState s;
   s.run_id = run_id_;
-  s.step = step_;
-  s.updates = updates_;
-  s.samples =
-      std::min(samples_ + (step_ - first_step_) * recipe_.train.global_batch_size, samples_of(steps_).end);
   s.seed = recipe_.run.seed;
-  s.loss_scale = scale_.state();
   const nlohmann::json settings = recipe::values_of(recipe_, "lr_schedule");
   s.learning_rate_schedule = settings["name"];
   s.learning_rate = settings;
@@ -400,6 +392,16 @@ checkpoint::RunState Trainer::state_now() const {
   s.ranks = comm_.size();
   s.stage = static_cast<int>(recipe_.zero.stage);
   s.dtype = name(dtype_of(recipe_.model));
+  return s;
+}
+
+checkpoint::RunState Trainer::state_now() const {
+  checkpoint::RunState s = lasting_state_;
+  s.step = step_;
+  s.updates = updates_;
+  s.samples =
+      std::min(samples_ + (step_ - first_step_) * recipe_.train.global_batch_size, samples_of(steps_).end);
+  s.loss_scale = scale_.state();
   return s;
 }
 
@@ -439,10 +441,10 @@ Setup open_on_all(const recipe::Recipe& recipe, const Ranks& ranks, comm::Commun
     together(comm, [&] {
       if ((comm.rank() == 0) == leads) setup = open(recipe, Use::training, ranks);
     });
-  require_same_everywhere(
+  comm::require_same(
       comm,
-      cat(setup->source.config.dump(), setup->tokenizer->fingerprint(), setup->data.train->digest(),
-          setup->data.validation ? setup->data.validation->digest() : ""),
+      digest_of(cat(setup->source.config.dump(), setup->tokenizer->fingerprint(), setup->data.train->digest(),
+                    setup->data.validation ? setup->data.validation->digest() : "")),
       Blame::data, "have opened different models, tokenizers or texts",
       "are the files of the recipe's paths the same on every node?");
   return std::move(*setup);

@@ -1,11 +1,11 @@
-#include "checkpoint/agreement.h"
+#include "comm/agreement.h"
 
 #include <new>
 #include <vector>
 
 #include "base/text.h"
 
-namespace zt::checkpoint {
+namespace zt::comm {
 namespace {
 
 struct Status {
@@ -18,7 +18,7 @@ Status status_of(const std::optional<Error>& error) {
           std::int64_t(error->hint().size())};
 }
 
-std::string broadcast(comm::Communicator& communicator, std::string text, std::int64_t bytes, int root) {
+std::string broadcast(Communicator& communicator, std::string text, std::int64_t bytes, int root) {
   text.resize(std::size_t(bytes));
   if (bytes > 0) communicator.broadcast(text.data(), bytes, root);
   return text;
@@ -35,13 +35,13 @@ std::optional<Error> attempt(const std::function<void()>& work) noexcept {
   } catch (const std::filesystem::filesystem_error& e) {
     return Error(Blame::machine, e.what());
   } catch (const std::bad_alloc&) {
-    return Error(Blame::machine, "memory ran out while saving a checkpoint");
+    return Error(Blame::machine, "memory ran out");
   } catch (const std::exception& e) {
     return Error(Blame::bug, e.what());
   }
 }
 
-void agree(comm::Communicator& communicator, const std::optional<Error>& mine) {
+void agree(Communicator& communicator, const std::optional<Error>& mine) {
   const Status status = status_of(mine);
   std::vector<Status> all(std::size_t(communicator.size()));
   communicator.exchange<Status>({&status, 1}, all);
@@ -64,4 +64,17 @@ void agree(comm::Communicator& communicator, const std::optional<Error>& mine) {
       hint);
 }
 
-}  // namespace zt::checkpoint
+void require_same(Communicator& communicator, const std::string& fingerprint, Blame blame,
+                  const std::string& what, const std::string& hint) {
+  const std::size_t width = fingerprint.size();
+  std::string all(width * std::size_t(communicator.size()), ' ');
+  communicator.exchange<char>(fingerprint, all);
+  for (int rank = 1; rank < communicator.size(); ++rank) {
+    const std::string first = all.substr(0, width), other = all.substr(std::size_t(rank) * width, width);
+    if (other == first) continue;
+    throw AgreedError(
+        blame, cat("ranks 0 and ", rank, " ", what, " (fingerprints ", first, " and ", other, ")"), hint);
+  }
+}
+
+}  // namespace zt::comm
