@@ -74,7 +74,7 @@ class Bench {
         cat(comm_.transport(), ", all_gather"), [&] { comm_.all_gather(whole_.data(), n_ * 4); },
         [&] { return gathered(); });
   }
-  void library() {
+  void mpi_itself() {
     run(
         "the MPI library, MPI_Reduce_scatter_block",
         [&] {
@@ -170,7 +170,7 @@ int run(int argc, char** argv) {
   measure(*windows, bytes);
   measure(*messages, bytes);
   Bench bench(*windows, bytes);
-  bench.library();
+  bench.mpi_itself();
   bench.copying();
   return 0;
 }

@@ -38,6 +38,18 @@ class Arguments {
   char** argv_;
 };
 
+// What every benchmark of steps can be asked for.
+struct Settings {
+  std::int64_t rows = 1, length = 1024;
+  int steps = 3;
+  Dtype dtype = Dtype::f32;
+};
+
+inline Settings settings(const Arguments& a, const Settings& presets) {
+  return {a.number("--rows", presets.rows), a.number("--length", presets.length),
+          int(a.number("--steps", presets.steps)), a.dtype()};
+}
+
 inline spec::ModelSpec gpt2_124m() {
   return spec::from_config({{"model_type", "gpt2"},
                             {"vocab_size", 50257},

@@ -20,21 +20,6 @@ using namespace zt;
 using namespace zt::bench;
 using schedule::Recompute;
 
-struct Settings {
-  std::int64_t rows = 1, length = 1024;
-  int steps = 5;
-  Dtype dtype = Dtype::f32;
-};
-
-Settings parse(const Arguments& a) {
-  Settings s;
-  s.rows = a.number("--rows", s.rows);
-  s.length = a.number("--length", s.length);
-  s.steps = int(a.number("--steps", s.steps));
-  s.dtype = a.dtype();
-  return s;
-}
-
 struct Policy {
   const char* name;
   Recompute recompute;
@@ -126,7 +111,7 @@ void print_time(const Settings& s) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  const Settings s = parse(Arguments(argc, argv));
+  const Settings s = settings(Arguments(argc, argv), {1, 1024, 5, Dtype::f32});
   print_memory(s);
   if (s.steps > 0) print_time(s);
   return 0;

@@ -28,21 +28,14 @@ double best_of(int times, const std::function<void()>& work) {
   return best;
 }
 
-struct Settings {
-  std::int64_t rows = 4, length = 1024;
-  int steps = 3;
-  Dtype dtype = Dtype::f32;
+struct StepSettings : Settings {
   schedule::Recompute recompute = schedule::Recompute::none;
 };
 
-Settings parse(const Arguments& a) {
-  Settings s;
-  s.rows = a.number("--rows", s.rows);
-  s.length = a.number("--length", s.length);
-  s.steps = int(a.number("--steps", s.steps));
-  s.dtype = a.dtype();
-  if (a.text("--recompute", "none") == "full") s.recompute = schedule::Recompute::full;
-  return s;
+StepSettings parse(const Arguments& a) {
+  const bool full = a.text("--recompute", "none") == "full";
+  return {settings(a, {4, 1024, 3, Dtype::f32}),
+          full ? schedule::Recompute::full : schedule::Recompute::none};
 }
 
 // One product of a training step: the three layouts of a linear layer with I inputs and O outputs over N
@@ -81,7 +74,7 @@ double product_rate(kernels::Kernels& k, const Settings& s, const spec::ModelSpe
 }  // namespace
 
 int main(int argc, char** argv) {
-  const Settings s = parse(Arguments(argc, argv));
+  const StepSettings s = parse(Arguments(argc, argv));
   const spec::ModelSpec m = gpt2_124m();
   exec::EngineOptions options;
   options.shape.sequence_length = s.length;

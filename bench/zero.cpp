@@ -19,24 +19,15 @@ namespace {
 using namespace zt;
 using namespace zt::bench;
 
-struct Settings {
-  std::int64_t rows = 2, length = 512;
-  int rounds = 3, steps = 2, prefetch = 1;
-  Dtype dtype = Dtype::f32;
+struct ZeroSettings : Settings {
+  int rounds = 3, prefetch = 1;
 };
 
-Settings parse(const Arguments& a) {
-  Settings s;
-  s.rows = a.number("--rows", s.rows);
-  s.length = a.number("--length", s.length);
-  s.rounds = int(a.number("--rounds", s.rounds));
-  s.steps = int(a.number("--steps", s.steps));
-  s.prefetch = int(a.number("--prefetch", s.prefetch));
-  s.dtype = a.dtype();
-  return s;
+ZeroSettings parse(const Arguments& a) {
+  return {settings(a, {2, 512, 2, Dtype::f32}), int(a.number("--rounds", 3)), int(a.number("--prefetch", 1))};
 }
 
-exec::EngineOptions options_of(const Settings& s, int stage, int ranks) {
+exec::EngineOptions options_of(const ZeroSettings& s, int stage, int ranks) {
   exec::EngineOptions o;
   o.shape.sequence_length = s.length;
   o.shape.rows = o.shape.eval_rows = s.rows;
@@ -50,7 +41,7 @@ exec::EngineOptions options_of(const Settings& s, int stage, int ranks) {
 }
 
 // Model states by the paper's formula with fp32 gradients and, beside bf16 weights, an fp32 master copy.
-double formula(const spec::ModelSpec& m, const Settings& s, int stage, int ranks) {
+double formula(const spec::ModelSpec& m, const ZeroSettings& s, int stage, int ranks) {
   const double psi = double(m.parameters()), n = ranks, w = size_of(s.dtype),
                o = s.dtype == Dtype::f32 ? 8 : 12;
   return psi * ((stage < 3 ? w : w / n) + (stage < 2 ? 4 : 4 / n) + (stage < 1 ? o : o / n));
@@ -61,7 +52,7 @@ struct Figures {
   std::int64_t held = 0, planned = 0, states = 0, sent = 0;
 };
 
-void measure(const Settings& s, int stage, comm::Communicator& comm, Figures* best) {
+void measure(const ZeroSettings& s, int stage, comm::Communicator& comm, Figures* best) {
   const spec::ModelSpec m = gpt2_124m();
   exec::Engine engine(m, options_of(s, stage, comm.size()), &comm);
   shard::initialise(engine.params(), m, 1);
@@ -89,7 +80,7 @@ void measure(const Settings& s, int stage, comm::Communicator& comm, Figures* be
   best->states = engine.params().bytes();
 }
 
-void print(const Settings& s, const std::map<int, Figures>& figures, comm::Communicator& comm) {
+void print(const ZeroSettings& s, const std::map<int, Figures>& figures, comm::Communicator& comm) {
   const double mib = 1024.0 * 1024.0;
   std::printf("gpt2-124m %s, %d ranks (%s), micro-batch %lld x %lld, prefetch %d, best of %d x %d steps\n",
               name(s.dtype), comm.size(), comm.transport().c_str(), (long long)s.rows, (long long)s.length,
@@ -109,7 +100,7 @@ void print(const Settings& s, const std::map<int, Figures>& figures, comm::Commu
 }  // namespace
 
 int main(int argc, char** argv) {
-  const Settings s = parse(Arguments(argc, argv));
+  const ZeroSettings s = parse(Arguments(argc, argv));
   comm::MpiSession session;
   const auto comm = session.world(600);
   device::compute_with(1);

@@ -8,6 +8,7 @@
 
 #include "base/text.h"
 #include "e2e/program.h"
+#include "e2e/tinystories.h"
 #include "exchange/safetensors.h"
 #include "exec/decoder.h"
 #include "support/stories260k.h"
@@ -114,18 +115,6 @@ struct Stories260K : Desk {
     return true;
   }
 };
-
-// A copy of tinystories-656K with one of its two weight files.
-bool copy_tinystories(const std::string& weights, const fs::path& to) {
-  const auto from = test_data("models/tinystories-656K");
-  if (!from) return false;
-  fs::create_directories(to);
-  for (const char* name : {"config.json", "generation_config.json", "tokenizer.json", "tokenizer_config.json",
-                           "special_tokens_map.json"})
-    fs::copy_file(*from / name, to / name);
-  fs::copy_file(*from / weights, to / "model.safetensors");
-  return true;
-}
 
 const std::string kEvalRecipe = R"(model: {base: model}
 data:
@@ -256,18 +245,7 @@ TEST_CASE("tinystories-656K: fine-tuning on stories improves the held-out loss, 
   const Desk desk;
   const auto text = test_data("text/tinystories_v1_head.txt");
   if (!text || !copy_tinystories("model.safetensors", desk.path() / "model")) return;
-  desk.write("recipe.yaml",
-             "run: {output_dir: out}\n"
-             "model: {base: model}\n"
-             "data:\n"
-             "  sequence_length: 256\n"
-             "  train: [{path: " +
-                 text->string() +
-                 "}]\n"
-                 "  validation: {fraction: 0.03}\n"
-                 "train: {max_steps: 60, micro_batch_size: 4, global_batch_size: 8, eval_every: 30}\n"
-                 "optimizer: {learning_rate: 5e-4, weight_decay: 0.0}\n"
-                 "lr_schedule: {name: cosine, warmup_steps: 6}\n");
+  desk.write("recipe.yaml", fine_tuning_recipe(text->string(), 4));
   const auto eval = [&desk](const std::string& model) {
     const Outcome o = desk.run({"eval", "--model", model, "--recipe", "recipe.yaml"});
     REQUIRE_MESSAGE(o.status == 0, o.err);

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "e2e/program.h"
+#include "e2e/tinystories.h"
 
 namespace zt::test {
 namespace {
@@ -18,24 +19,8 @@ Words with_four_ranks(Words words) {
 TEST_CASE("four ranks: fine-tuning tinystories-656K at stage 3 improves the held-out loss as one rank does") {
   const Desk desk;
   const auto text = test_data("text/tinystories_v1_head.txt");
-  const auto model = test_data("models/tinystories-656K");
-  if (!text || !model) return;
-  std::filesystem::create_directories(desk.path() / "model");
-  for (const char* name : {"config.json", "tokenizer.json", "tokenizer_config.json",
-                           "special_tokens_map.json", "generation_config.json", "model.safetensors"})
-    std::filesystem::copy_file(*model / name, desk.path() / "model" / name);
-  desk.write("recipe.yaml",
-             "run: {output_dir: out}\n"
-             "model: {base: model}\n"
-             "data:\n"
-             "  sequence_length: 256\n"
-             "  train: [{path: " +
-                 text->string() +
-                 "}]\n"
-                 "  validation: {fraction: 0.03}\n"
-                 "train: {max_steps: 60, micro_batch_size: 2, global_batch_size: 8, eval_every: 30}\n"
-                 "optimizer: {learning_rate: 5e-4, weight_decay: 0.0}\n"
-                 "lr_schedule: {name: cosine, warmup_steps: 6}\n");
+  if (!text || !copy_tinystories("model.safetensors", desk.path() / "model")) return;
+  desk.write("recipe.yaml", fine_tuning_recipe(text->string(), 2));
   const Outcome one = desk.run({"--recipe", "recipe.yaml", "--set", "run.output_dir=one"});
   REQUIRE_MESSAGE(one.status == 0, one.err);
   const Outcome four = desk.run(with_four_ranks({"--recipe", "recipe.yaml"}));

@@ -6,6 +6,7 @@
 
 #include "plan/step_plan.h"
 #include "shard/param_store.h"
+#include "support/tiny_models.h"
 
 namespace zt::plan {
 namespace {
@@ -22,20 +23,6 @@ spec::ModelSpec even_model() {
                             {"vocab_size", 64},
                             {"max_position_embeddings", 8},
                             {"tie_word_embeddings", true}},
-                           "test");
-}
-
-spec::ModelSpec odd_model() {
-  return spec::from_config({{"model_type", "llama"},
-                            {"hidden_size", 18},
-                            {"num_hidden_layers", 3},
-                            {"num_attention_heads", 6},
-                            {"num_key_value_heads", 2},
-                            {"head_dim", 4},
-                            {"intermediate_size", 27},
-                            {"vocab_size", 51},
-                            {"max_position_embeddings", 32},
-                            {"tie_word_embeddings", false}},
                            "test");
 }
 
@@ -73,7 +60,7 @@ TEST_CASE(
 TEST_CASE(
     "memory: where blocks do not divide, padding is all that is added, less than 128 bytes a slice and "
     "buffer") {
-  const spec::ModelSpec m = odd_model();
+  const spec::ModelSpec m = test::small_model("llama", false);
   const double blocks = double(m.blocks.size());
   for (const int stage : {0, 1, 2, 3})
     for (const int ranks : {1, 2, 3, 4, 8, 64})
@@ -145,7 +132,7 @@ TEST_CASE(
 }
 
 TEST_CASE("traffic: padding is told apart from the formula") {
-  const spec::ModelSpec m = odd_model();
+  const spec::ModelSpec m = test::small_model("llama", false);
   for (const int stage : {0, 1, 2}) {
     const StepPlan plan = plan_step(m, shape_of(stage, 3, 2, usual(stage)));
     CHECK(plan.padding_traffic > 0);
