@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cerrno>
 #include <csignal>
 #include <thread>
 
@@ -17,16 +18,19 @@ struct StopSignal {
 // SIGUSR1 is what batch systems can send some time before the limit, and what launchers pass on to every rank.
 constexpr StopSignal kStopSignals[] = {{SIGINT, "SIGINT"}, {SIGTERM, "SIGTERM"}, {SIGUSR1, "SIGUSR1"}};
 
-volatile std::sig_atomic_t requested = 0;
+// Written by the handler, read by the threads that run: lock-free, so that a handler may touch it.
+std::atomic<int> requested{0};
+static_assert(std::atomic<int>::is_always_lock_free);
 
 // Only async-signal-safe calls here.
 void on_signal(int number) {
-  if (requested != 0 && number == SIGINT) ::_exit(130);
-  if (requested == 0 && number == SIGINT) {
+  const int before = errno, earlier = requested.exchange(number);
+  if (earlier != 0 && number == SIGINT) ::_exit(130);
+  if (earlier == 0 && number == SIGINT) {
     constexpr char text[] = "\nstopping after this step; Ctrl-C again ends at once\n";
     [[maybe_unused]] const auto ignored = ::write(STDERR_FILENO, text, sizeof text - 1);
   }
-  requested = number;
+  errno = before;
 }
 
 void install(void (*handler)(int)) {
@@ -72,7 +76,7 @@ StopRequests::~StopRequests() {
 }
 
 const char* StopRequests::pending() const {
-  const auto* const signal = std::ranges::find(kStopSignals, requested, &StopSignal::number);
+  const auto* const signal = std::ranges::find(kStopSignals, requested.load(), &StopSignal::number);
   return signal == std::end(kStopSignals) ? nullptr : signal->name;
 }
 
