@@ -163,7 +163,8 @@ void HfTokenizer::read_settings(const TokenizerSettings& settings, Problems* pro
 
 void HfTokenizer::fill_finders() {
   for (const AddedToken& token : added_) {
-    const std::string spelling = token.normalized ? normalizer_.apply(token.content) : token.content;
+    const std::string spelling =
+        token.normalized ? normalizer_.apply(token.content, Place::after_token) : token.content;
     for (Finders* finders : {&content_, &raw_})
       if (finders == &raw_ || !token.special)
         (token.normalized ? finders->normalized : finders->raw).add(token, spelling);
@@ -191,13 +192,20 @@ class HfTokenizer::Loan {
   std::unique_ptr<EncodeScratch> scratch_;
 };
 
-std::vector<std::int32_t> HfTokenizer::encode(std::string_view text) const { return encode(text, content_); }
-
-std::vector<std::int32_t> HfTokenizer::encode_with_specials(std::string_view text) const {
-  return encode(text, raw_);
+std::vector<std::int32_t> HfTokenizer::encode(std::string_view text) const {
+  return encode(text, content_, Place::start);
 }
 
-std::vector<std::int32_t> HfTokenizer::encode(std::string_view text, const Finders& finders) const {
+std::vector<std::int32_t> HfTokenizer::encode_continuation(std::string_view text) const {
+  return encode(text, content_, Place::continuation);
+}
+
+std::vector<std::int32_t> HfTokenizer::encode_with_specials(std::string_view text) const {
+  return encode(text, raw_, Place::start);
+}
+
+std::vector<std::int32_t> HfTokenizer::encode(std::string_view text, const Finders& finders,
+                                              Place begin) const {
   if (text.size() > kDocumentLimit)
     throw Error(Blame::data,
                 cat("a document of ", human_bytes(std::int64_t(text.size())), " is over the limit of ",
@@ -211,24 +219,25 @@ std::vector<std::int32_t> HfTokenizer::encode(std::string_view text, const Finde
       ids.push_back(*outer.id);
       continue;
     }
+    const Place place = outer.text.data() == text.data() ? begin : Place::after_token;
     // Normalized text has to outlive the segments that point into it.
     const std::string changed =
-        normalizer_.empty() ? std::string() : normalizer_.apply(std::string(outer.text));
+        normalizer_.empty() ? std::string() : normalizer_.apply(std::string(outer.text), place);
     const std::string_view whole = normalizer_.empty() ? outer.text : std::string_view(changed);
     for (const Segment& inner : finders.normalized.segments(whole)) {
-      const bool first = outer.text.data() == text.data() && inner.text.data() == whole.data();
       if (inner.id)
         ids.push_back(*inner.id);
       else
-        append_segment(inner.text, first, loan.get(), &ids);
+        append_segment(inner.text, inner.text.data() == whole.data() ? place : Place::after_token, loan.get(),
+                       &ids);
     }
   }
   return ids;
 }
 
-void HfTokenizer::append_segment(std::string_view text, bool starts_document, EncodeScratch* scratch,
+void HfTokenizer::append_segment(std::string_view text, Place place, EncodeScratch* scratch,
                                  std::vector<std::int32_t>* out) const {
-  pre_tokenizer_.apply(text, starts_document, &scratch->pieces);
+  pre_tokenizer_.apply(text, place, &scratch->pieces);
   for (const std::string_view piece : scratch->pieces.list) model_->append_ids(piece, scratch, out);
 }
 

@@ -34,6 +34,7 @@ class HfTokenizer final : public Tokenizer {
   HfTokenizer(const Json& description, const TokenizerSettings& settings, Files files);
 
   std::vector<std::int32_t> encode(std::string_view text) const override;
+  std::vector<std::int32_t> encode_continuation(std::string_view text) const override;
   std::vector<std::int32_t> encode_with_specials(std::string_view text) const override;
   std::string decode(std::span<const std::int32_t> ids) const override;
   std::int32_t vocabulary() const override { return vocabulary_.size(); }
@@ -62,8 +63,8 @@ class HfTokenizer final : public Tokenizer {
   void read_template(const Json& description);
   void fill_finders();
 
-  std::vector<std::int32_t> encode(std::string_view text, const Finders& finders) const;
-  void append_segment(std::string_view text, bool starts_document, EncodeScratch* scratch,
+  std::vector<std::int32_t> encode(std::string_view text, const Finders& finders, Place begin) const;
+  void append_segment(std::string_view text, Place place, EncodeScratch* scratch,
                       std::vector<std::int32_t>* out) const;
 
   // Scratch memory is lent to one call at a time; as many exist as calls ever ran at once.

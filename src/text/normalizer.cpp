@@ -71,8 +71,8 @@ void Normalizer::add(const Json& description, const std::string& where, int dept
     for (const Json& step : member(description, "normalizers", where)) add(step, where, depth + 1);
   } else if (type == "Prepend") {
     allow_only(description, {"prepend"}, where);
-    steps_.push_back([prefix = text_member(description, "prepend", where)](std::string text) {
-      return text.empty() ? text : prefix + text;
+    steps_.push_back([prefix = text_member(description, "prepend", where)](std::string text, Place place) {
+      return text.empty() || place == Place::continuation ? text : prefix + text;
     });
   } else if (type == "Replace") {
     allow_only(description, {"pattern", "content"}, where);
@@ -80,11 +80,11 @@ void Normalizer::add(const Json& description, const std::string& where, int dept
     const std::string with = text_member(description, "content", where);
     const std::string expression = pattern_from_json(pattern, where + ".pattern");
     if (present(pattern, "String")) {
-      steps_.push_back([what = text_member(pattern, "String", where), with](std::string text) {
+      steps_.push_back([what = text_member(pattern, "String", where), with](std::string text, Place) {
         return replace_all(text, what, with);
       });
     } else {
-      steps_.push_back([regex = std::make_shared<const Regex>(expression), with](std::string text) {
+      steps_.push_back([regex = std::make_shared<const Regex>(expression), with](std::string text, Place) {
         return replace_matches(text, *regex, with);
       });
     }
@@ -92,17 +92,18 @@ void Normalizer::add(const Json& description, const std::string& where, int dept
     allow_only(description, {"strip_left", "strip_right"}, where);
     const bool left = flag_or(description, "strip_left", true, where),
                right = flag_or(description, "strip_right", true, where);
-    steps_.push_back([left, right](std::string text) { return stripped(text, left, right); });
+    steps_.push_back([left, right](std::string text, Place) { return stripped(text, left, right); });
   } else if (const auto form = unicode_form(type)) {
     allow_only(description, {}, where);
-    steps_.push_back([form = *form](std::string text) { return to_unicode_form(std::move(text), form); });
+    steps_.push_back(
+        [form = *form](std::string text, Place) { return to_unicode_form(std::move(text), form); });
   } else {
     throw Error(Blame::model, cat(where, " of type ", type, " is not supported"));
   }
 }
 
-std::string Normalizer::apply(std::string text) const {
-  for (const Step& step : steps_) text = step(std::move(text));
+std::string Normalizer::apply(std::string text, Place place) const {
+  for (const Step& step : steps_) text = step(std::move(text), place);
   return text;
 }
 

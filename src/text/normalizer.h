@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "text/json_fields.h"
+#include "text/place.h"
 
 namespace zt::text {
 
@@ -17,11 +18,11 @@ class Normalizer {
   static Normalizer from_json(const Json& description);
 
   bool empty() const { return steps_.empty(); }
-  // The text must be valid UTF-8, and so is the result.
-  std::string apply(std::string text) const;
+  // The text must be valid UTF-8, and so is the result. A continuation gets nothing prepended.
+  std::string apply(std::string text, Place place) const;
 
  private:
-  using Step = std::function<std::string(std::string)>;
+  using Step = std::function<std::string(std::string, Place)>;
   void add(const Json& description, const std::string& where, int depth);
   std::vector<Step> steps_;
 };

@@ -1,5 +1,6 @@
 #include "text/pre_tokenizer.h"
 
+#include <algorithm>
 #include <memory>
 #include <utility>
 
@@ -97,12 +98,17 @@ void split_pieces(Pieces* pieces, const Regex& regex, Behavior behavior, bool in
   pieces->list.swap(cut);
 }
 
-// Puts `prefix` before every piece that does not start with it.
-void prefix_pieces(Pieces* pieces, const std::string& prefix, bool only_first) {
-  for (std::string_view& piece : pieces->list) {
+// Puts `prefix` before the pieces from `first` to before `last` that do not start with it.
+void prefix_pieces(Pieces* pieces, const std::string& prefix, std::size_t first, std::size_t last) {
+  for (std::size_t i = first; i < std::min(last, pieces->list.size()); ++i) {
+    std::string_view& piece = pieces->list[i];
     if (!starts_with(piece, prefix)) piece = pieces->owned.emplace_back(prefix + std::string(piece));
-    if (only_first) return;
   }
+}
+
+// All pieces, save the one that goes on where other ids end.
+void prefix_all(Pieces* pieces, const std::string& prefix, Place place) {
+  prefix_pieces(pieces, prefix, place == Place::continuation ? 1 : 0, pieces->list.size());
 }
 
 void replace_spaces(Pieces* pieces, const std::string& with) {
@@ -122,11 +128,11 @@ PreTokenizer PreTokenizer::from_json(const Json& description) {
   return made;
 }
 
-void PreTokenizer::apply(std::string_view text, bool starts_document, Pieces* pieces) const {
+void PreTokenizer::apply(std::string_view text, Place place, Pieces* pieces) const {
   pieces->owned.clear();
   pieces->list.clear();
   if (!text.empty()) pieces->list.push_back(text);
-  for (const Step& step : steps_) step(pieces, starts_document);
+  for (const Step& step : steps_) step(pieces, place);
 }
 
 void PreTokenizer::add(const Json& description, const std::string& where, int depth) {
@@ -167,13 +173,13 @@ void PreTokenizer::add(const Json& description, const std::string& where, int de
 void PreTokenizer::add_split(const std::string& pattern, const std::string& behavior, bool invert,
                              const std::string& where) {
   steps_.push_back([regex = std::make_shared<const Regex>(pattern), how = behavior_named(behavior, where),
-                    invert](Pieces* pieces, bool) { split_pieces(pieces, *regex, how, invert); });
+                    invert](Pieces* pieces, Place) { split_pieces(pieces, *regex, how, invert); });
 }
 
 void PreTokenizer::add_byte_level(const Json& description, const std::string& where) {
   allow_only(description, {"add_prefix_space", "trim_offsets", "use_regex"}, where);
   if (flag_or(description, "add_prefix_space", true, where))
-    steps_.push_back([](Pieces* pieces, bool) { prefix_pieces(pieces, " ", false); });
+    steps_.push_back([](Pieces* pieces, Place place) { prefix_all(pieces, " ", place); });
   if (flag_or(description, "use_regex", true, where)) add_split(kGpt2Words, "Isolated", false, where);
   byte_level_ = true;
 }
@@ -186,10 +192,10 @@ void PreTokenizer::add_metaspace(const Json& description, const std::string& whe
   const std::string scheme = text_or(description, "prepend_scheme", old_prefix ? "always" : "never", where);
   if (scheme != "always" && scheme != "never" && scheme != "first")
     throw Error(Blame::model, cat(where, ".prepend_scheme ", scheme, " is not supported"));
-  steps_.push_back([mark, scheme](Pieces* pieces, bool starts_document) {
+  steps_.push_back([mark, scheme](Pieces* pieces, Place place) {
     replace_spaces(pieces, mark);
-    if (scheme == "always" || (scheme == "first" && starts_document))
-      prefix_pieces(pieces, mark, scheme == "first");
+    if (scheme == "always") prefix_all(pieces, mark, place);
+    if (scheme == "first" && place == Place::start) prefix_pieces(pieces, mark, 0, 1);
   });
   if (flag_or(description, "split", true, where))
     add_split(quoted_for_regex(mark), "MergedWithNext", false, where);

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "text/json_fields.h"
+#include "text/place.h"
 
 namespace zt::text {
 
@@ -24,13 +25,13 @@ class PreTokenizer {
   // for any other, by name.
   static PreTokenizer from_json(const Json& description);
 
-  // Cuts `text` (valid UTF-8). `starts_document`: nothing, not even a special token, stands before it.
-  void apply(std::string_view text, bool starts_document, Pieces* pieces) const;
+  // Cuts `text` (valid UTF-8). The first piece of a continuation gets no space put before it.
+  void apply(std::string_view text, Place place, Pieces* pieces) const;
   // Pieces are bytes, each a symbol of its own, written in the GPT-2 alphabet in the vocabulary.
   bool byte_level() const { return byte_level_; }
 
  private:
-  using Step = std::function<void(Pieces*, bool starts_document)>;
+  using Step = std::function<void(Pieces*, Place)>;
   void add(const Json& description, const std::string& where, int depth);
   void add_split(const std::string& pattern, const std::string& behavior, bool invert,
                  const std::string& where);

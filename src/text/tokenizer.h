@@ -22,6 +22,10 @@ class Tokenizer {
   // through data. No BOS or EOS is added. Throws Error(data) for text that is not UTF-8 (the byte tokenizer
   // takes any bytes) or that has a character the tokenizer has no token for.
   virtual std::vector<std::int32_t> encode(std::string_view text) const = 0;
+  // The ids of content that goes on after other ids: as encode, but without the space ("▁") that some
+  // tokenizers put where a text begins. encode(a) followed by encode_continuation(b) decodes to a + b where
+  // the tokenizer is lossless, and no token spans the joint.
+  virtual std::vector<std::int32_t> encode_continuation(std::string_view text) const { return encode(text); }
   // The ids of raw text in which special tokens mean themselves, each with the flags the file gives it
   // (special, normalized, lstrip, rstrip, single_word). No BOS or EOS is added. Errors as encode.
   virtual std::vector<std::int32_t> encode_with_specials(std::string_view text) const = 0;

@@ -223,6 +223,49 @@ TEST_CASE("format: Metaspace marks spaces and prepends as its scheme says") {
     CHECK(with(scheme)->decode(with(scheme)->encode("a a a")) == "a a a");
 }
 
+TEST_CASE("format: a continuation has no space put before it, whichever step would put it") {  // B16
+  const auto model = [] {
+    return with_model({{"\u2581", 0}, {"a", 1}, {"b", 2}, {"\u2581a", 3}, {"ab", 4}, {"<s>", 5}},
+                      {"\u2581 a", "a b"});
+  };
+  TestJson normalized = model();
+  normalized["normalizer"] = {
+      {"type", "Sequence"},
+      {"normalizers",
+       {{{"type", "Prepend"}, {"prepend", "\u2581"}},
+        {{"type", "Replace"}, {"pattern", {{"String", " "}}}, {"content", "\u2581"}}}}};
+  for (const char* scheme : {"normalizer", "always", "first", "never"}) {
+    CAPTURE(scheme);
+    TestJson d = std::string(scheme) == "normalizer" ? normalized : model();
+    if (d == model())
+      d["pre_tokenizer"] = {{"type", "Metaspace"}, {"prepend_scheme", scheme}, {"split", true}};
+    d["added_tokens"].push_back(added(5, "<s>", {{"special", false}}));
+    const auto t = loaded(d);
+    CHECK(t->encode("a a") == (std::string(scheme) == "never" ? Ids{1, 3} : Ids{3, 3}));
+    CHECK(t->encode_continuation("a a") == Ids{1, 3});
+    CHECK(t->encode_continuation("") == Ids{});
+    // What was asked for is there: the text's own space.
+    CHECK(t->encode_continuation(" a") == Ids{3});
+    // Only the joint is special: what follows an added token is as anywhere.
+    const bool everywhere = std::string(scheme) == "always" || std::string(scheme) == "normalizer";
+    CHECK(t->encode_continuation("a<s>a") == Ids{1, 5, everywhere ? 3 : 1});
+  }
+  TestJson bytes = byte_level();
+  bytes["pre_tokenizer"]["add_prefix_space"] = true;
+  CHECK(loaded(bytes)->encode("a") == Ids{' ', 'a'});
+  CHECK(loaded(bytes)->encode_continuation("a") == Ids{'a'});
+}
+
+TEST_CASE("format: prompt and answer in two pieces never share a token") {  // B16
+  TestJson d = with_model({{"a", 0}, {"b", 1}, {"ab", 2}}, {"a b"});
+  const auto t = loaded(d);
+  CHECK(t->encode("ab") == Ids{2});
+  Ids joined = t->encode("a");
+  for (const std::int32_t id : t->encode_continuation("b")) joined.push_back(id);
+  CHECK(joined == Ids{0, 1});
+  CHECK(t->decode(joined) == "ab");
+}
+
 TEST_CASE("format: normalizers rewrite before splitting") {
   TestJson d = byte_level();
   const auto text_after = [&](const TestJson& normalizer, const std::string& text) {

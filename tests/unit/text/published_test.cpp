@@ -228,6 +228,24 @@ TEST_CASE("published: every lossless tokenizer gives odd Unicode back unchanged"
   }
 }
 
+TEST_CASE("published: a text in two pieces reads back as one text") {  // B16
+  for (const char* name : {"gpt2", "llama2", "llama3", "mistral_v1"}) {
+    const auto t = published(name);
+    if (!t) return;
+    CAPTURE(name);
+    for (const auto& [prompt, answer] :
+         {std::pair{"1 + 1 =", " 2"}, {"1 + 1 = ", "2"}, {"caf", "\u00e9s\n"}}) {
+      Ids ids = t->encode(prompt);
+      for (const std::int32_t id : t->encode_continuation(answer)) ids.push_back(id);
+      CHECK(t->decode(ids) == std::string(prompt) + answer);
+    }
+  }
+  const auto llama2 = published("llama2");
+  if (!llama2) return;
+  CHECK(llama2->token(llama2->encode("Hello").at(0)) == "\u2581Hello");
+  CHECK(llama2->token(llama2->encode_continuation("Hello").at(0)) == "Hello");
+}
+
 TEST_CASE("published: Qwen composes characters before it splits") {
   const auto t = published("qwen3");
   if (!t) return;

@@ -28,6 +28,11 @@ TEST_CASE("byte: ids are bytes, then the control tokens") {
   CHECK_THROWS_AS(t->decode(Ids{-1}), Error);
 }
 
+TEST_CASE("byte and char: a continuation is encoded as any text") {
+  for (const auto& t : {byte_tokenizer(), char_tokenizer(" ab")})
+    for (const char* text : {"", "a", " ab", "b a"}) CHECK(t->encode_continuation(text) == t->encode(text));
+}
+
 TEST_CASE("byte: any bytes come back, UTF-8 or not") {
   std::string all;
   for (int b = 0; b < 256; ++b) all += char(b);
