@@ -31,7 +31,7 @@ struct JsonFault {
 };
 
 constexpr int kMaxDepth = 64;                 // levels of nesting
-constexpr std::int64_t kMaxValues = 1 << 20;  // values in one text: what bounds the memory
+constexpr std::int64_t kMaxValues = 1 << 19;  // values in one text: what bounds the memory
 
 // Parses exactly one JSON value (RFC 8259) of less than 4 GiB. False with a fault for anything else: bytes that
 // aren't UTF-8, lone surrogates, NaN, numbers beyond double, NUL bytes, byte-order marks, a key twice in one
