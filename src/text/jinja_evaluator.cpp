@@ -382,8 +382,7 @@ void Evaluator::bind_parameters(const Stmt& definition, const Arguments& given) 
     set(name, missing[i] ? m_.undefined(cat("the parameter '", name, "' was not given")) : value);
   }
   if (used != given.positional.size() + given.named.size())
-    m_.fail(cat("the macro ", definition.text,
-                " is given an argument by a name that it does not have, or twice"));
+    m_.fail(cat("the macro ", definition.text, " is given a named argument that it does not take, or twice"));
   for (std::size_t i = 0; i < parameters.size(); ++i)
     if (missing[i] && parameters[i].fallback != nullptr)
       set(parameters[i].name, eval(*parameters[i].fallback));

@@ -1,6 +1,7 @@
 // What stands behind `|`. Source: Jinja 3.1, src/jinja2/filters.py.
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <optional>
 
 #include "base/text.h"
@@ -82,14 +83,17 @@ Value to_json_filter(Machine& m, const Value& self, const Items& given) {
 
 // float(): the number that a text spells, or nothing.
 std::optional<double> parsed_real(Machine& m, const std::string& text) {
-  const std::string_view digits = without_trailing_space(without_leading_space(text));
-  double value = 0;
-  const std::string_view plain = digits.substr(starts_with(digits, "+") ? 1 : 0);
-  if (digits.find('_') != std::string_view::npos) m.fail("numbers with _ are not implemented");
-  if (plain.empty() || plain.find_first_not_of("0123456789.eE+-") != std::string_view::npos)
-    return std::nullopt;
-  if (plain[0] == '+' || !parse_double(plain, &value)) return std::nullopt;
-  return value;
+  const std::string digits(without_trailing_space(without_leading_space(text)));
+  if (!is_ascii(digits) || digits.find('_') != std::string::npos)
+    m.fail("reading a number from text with _ or outside ASCII is not implemented");
+  const std::size_t first = digits.find_first_not_of("+-");
+  if (first == std::string::npos || first > 1) return std::nullopt;
+  const std::string word = to_lower(m, digits.substr(first));
+  if (word == "nan" || word == "inf" || word == "infinity") return m.real(INFINITY).real;
+  if (digits.find_first_not_of("0123456789.eE+-") != std::string::npos) return std::nullopt;
+  char* end = nullptr;
+  const double value = std::strtod(digits.c_str(), &end);
+  return *end == '\0' ? std::optional(value) : std::nullopt;
 }
 
 std::optional<double> real_of(Machine& m, const Value& value) {

@@ -136,13 +136,13 @@ void Lexer::read_tag() {
   const bool print = peek(1) == '{';
   const std::size_t begin = at_;
   push(print ? Type::print_begin : Type::tag_begin, begin, print ? "{{" : "{%");
+  const Place opened = tokens_.back().at;
   const char control = peek(2);
   at_ += control == '-' || control == '+' ? 3 : 2;
   open_brackets_.clear();
   for (;;) {
     skip_space();
-    if (at_ >= source_.size())
-      refuse(place_of(begin), cat("this tag is never closed with ", print ? "}}" : "%}"));
+    if (at_ >= source_.size()) refuse(opened, cat("this tag is never closed with ", print ? "}}" : "%}"));
     if (open_brackets_.empty() && ends(print)) return;
     read_token();
   }

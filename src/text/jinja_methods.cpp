@@ -70,9 +70,8 @@ Items split_at_space(Machine& m, std::string_view rest, std::int64_t most) {
   for (rest = without_leading_space(rest); !rest.empty(); rest = without_leading_space(rest)) {
     std::size_t end = 0;
     while (end < rest.size() && !is_space(code_point(rest, end))) end += utf8_length(rest[end]);
-    if (most-- == 0) end = rest.size();
-    out.push_back(m.text(
-        std::string(end == rest.size() && most < 0 ? without_trailing_space(rest) : rest.substr(0, end))));
+    if (most-- == 0) end = rest.size();  // with the white space at its end
+    out.push_back(m.text(std::string(rest.substr(0, end))));
     rest.remove_prefix(end);
   }
   return out;
