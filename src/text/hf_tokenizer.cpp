@@ -5,12 +5,11 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "text/byte_alphabet.h"
-#include "text/utf8.h"
+#include "text/document.h"
 
 namespace zt::text {
 namespace {
 
-constexpr std::size_t kDocumentLimit = std::size_t{1} << 30;
 constexpr int kDepthLimit = 8;
 
 // Runs one reader; its fault joins the others.
@@ -139,8 +138,9 @@ void HfTokenizer::read_settings(const TokenizerSettings& settings, Problems* pro
     if (!name) return std::nullopt;
     const auto id = vocabulary_.id_of(*name);
     if (!id) problems->add(cat(role, " '", *name, "' is not in the vocabulary"));
-    // A control token is one whether or not tokenizer.json lists it as added.
+    // A control token is one whether or not tokenizer.json lists it as added, and as special.
     if (id && !added_ids_.contains(*id)) add_token({.id = *id, .content = *name, .special = true}, problems);
+    if (id) special_.insert(*id);
     return id;
   };
   bos_ = resolve("bos_token", settings.bos);
@@ -166,31 +166,10 @@ void HfTokenizer::fill_finders() {
     const std::string spelling =
         token.normalized ? normalizer_.apply(token.content, Place::after_token) : token.content;
     for (Finders* finders : {&content_, &raw_})
-      if (finders == &raw_ || !token.special)
+      if (finders == &raw_ || !special_.contains(token.id))
         (token.normalized ? finders->normalized : finders->raw).add(token, spelling);
   }
 }
-
-class HfTokenizer::Loan {
- public:
-  explicit Loan(const HfTokenizer& owner) : owner_(owner) {
-    const std::lock_guard lock(owner_.pool_mutex_);
-    if (owner_.pool_.empty()) owner_.pool_.push_back(std::make_unique<EncodeScratch>());
-    scratch_ = std::move(owner_.pool_.back());
-    owner_.pool_.pop_back();
-  }
-  ~Loan() {
-    const std::lock_guard lock(owner_.pool_mutex_);
-    owner_.pool_.push_back(std::move(scratch_));
-  }
-  Loan(const Loan&) = delete;
-  Loan& operator=(const Loan&) = delete;
-  EncodeScratch* get() { return scratch_.get(); }
-
- private:
-  const HfTokenizer& owner_;
-  std::unique_ptr<EncodeScratch> scratch_;
-};
 
 std::vector<std::int32_t> HfTokenizer::encode(std::string_view text) const {
   return encode(text, content_, Place::start);
@@ -206,13 +185,8 @@ std::vector<std::int32_t> HfTokenizer::encode_with_specials(std::string_view tex
 
 std::vector<std::int32_t> HfTokenizer::encode(std::string_view text, const Finders& finders,
                                               Place begin) const {
-  if (text.size() > kDocumentLimit)
-    throw Error(Blame::data,
-                cat("a document of ", human_bytes(std::int64_t(text.size())), " is over the limit of ",
-                    human_bytes(std::int64_t(kDocumentLimit))),
-                "split it; one document is encoded as a whole");
-  require_utf8(text);
-  Loan loan(*this);
+  require_document(text);
+  auto loan = pool_.lend();
   std::vector<std::int32_t> ids;
   for (const Segment& outer : finders.raw.segments(text)) {
     if (outer.id) {
@@ -246,9 +220,7 @@ std::string HfTokenizer::decode(std::span<const std::int32_t> ids) const {
   tokens.reserve(ids.size());
   for (const std::int32_t id : ids) {
     const std::string* found = vocabulary_.token(id);
-    if (found == nullptr)
-      throw Error(Blame::data,
-                  cat("id ", id, " has no token; the vocabulary has ids 0 to ", vocabulary() - 1));
+    if (found == nullptr) refuse_id(id, vocabulary());
     tokens.push_back(*found);
     if (!pre_tokenizer_.byte_level() || !added_ids_.contains(id)) continue;
     // Added tokens are text; the decoder expects the byte alphabet.

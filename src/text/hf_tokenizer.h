@@ -2,10 +2,8 @@
 #pragma once
 
 #include <memory>
-#include <mutex>
 #include <string>
 #include <unordered_set>
-#include <utility>
 #include <vector>
 
 #include "text/added_tokens.h"
@@ -14,19 +12,12 @@
 #include "text/json_fields.h"
 #include "text/normalizer.h"
 #include "text/pre_tokenizer.h"
+#include "text/scratch_pool.h"
 #include "text/tokenizer.h"
+#include "text/tokenizer_settings.h"
 #include "text/vocabulary.h"
 
 namespace zt::text {
-
-using Files = std::vector<std::pair<std::string, std::string>>;
-
-// What the files around tokenizer.json say; read by load_tokenizer.
-struct TokenizerSettings {
-  std::optional<std::string> bos, eos, pad;  // tokens by text
-  std::optional<bool> add_bos, add_eos;      // absent: the post-processor decides
-  std::vector<AddedToken> added;             // in addition to tokenizer.json's own
-};
 
 class HfTokenizer final : public Tokenizer {
  public:
@@ -67,10 +58,7 @@ class HfTokenizer final : public Tokenizer {
   void append_segment(std::string_view text, Place place, EncodeScratch* scratch,
                       std::vector<std::int32_t>* out) const;
 
-  // Scratch memory is lent to one call at a time; as many exist as calls ever ran at once.
-  class Loan;
-  mutable std::mutex pool_mutex_;
-  mutable std::vector<std::unique_ptr<EncodeScratch>> pool_;
+  mutable ScratchPool<EncodeScratch> pool_;
 
   Files files_;
   Vocabulary vocabulary_;

@@ -6,24 +6,20 @@
 #include "base/file.h"
 #include "base/text.h"
 #include "text/byte_alphabet.h"
+#include "text/document.h"
 #include "text/json_fields.h"
 #include "text/tokenizer.h"
+#include "text/tokenizer_settings.h"
 #include "text/utf8.h"
 
 namespace zt::text {
 namespace {
-
-using Files = std::vector<std::pair<std::string, std::string>>;
 
 constexpr std::int32_t kBytes = 256;
 // Ids 256 and up. The reserved ones make the vocabulary a multiple of 8.
 constexpr std::array<const char*, 8> kByteSpecials = {"<bos>",          "<eos>",         "<pad>",
                                                       "<|im_start|>",   "<|im_end|>",    "<|reserved_0|>",
                                                       "<|reserved_1|>", "<|reserved_2|>"};
-
-[[noreturn]] void refuse_id(std::int32_t id, std::int32_t vocabulary) {
-  throw Error(Blame::data, cat("id ", id, " has no token; the vocabulary has ids 0 to ", vocabulary - 1));
-}
 
 // The parts of tokenizer.json that both share.
 Json description_of(Json vocab, Json added_tokens, Json pre_tokenizer, Json decoder) {

@@ -1,4 +1,5 @@
-// Text to token ids and back: bytes, characters, and Hugging Face `tokenizer.json` files of the BPE family.
+// Text to token ids and back: bytes, characters, Hugging Face `tokenizer.json` files of the BPE family, and
+// SentencePiece models.
 #pragma once
 
 #include <cstdint>
@@ -64,8 +65,8 @@ std::unique_ptr<Tokenizer> byte_tokenizer();
 // Source: nanoGPT, data/shakespeare_char/prepare.py.
 std::unique_ptr<Tokenizer> char_tokenizer(std::string_view training_text);
 
-// Reads a Hugging Face folder: tokenizer.json, or vocab.json with merges.txt (GPT-2's older form), and beside
-// it tokenizer_config.json, special_tokens_map.json, added_tokens.json and config.json where they exist.
+// Reads a Hugging Face folder: tokenizer.json, or else a SentencePiece model (tokenizer.model, or as Mistral
+// names it tokenizer.model.v3 or .v1), or else vocab.json with merges.txt (GPT-2's older form), and beside it tokenizer_config.json, special_tokens_map.json, added_tokens.json and config.json where they exist.
 // Anything in the files that would change ids and is not implemented is refused by name: Error(model), all
 // faults at once.
 std::unique_ptr<Tokenizer> load_tokenizer(const std::filesystem::path& dir);

@@ -1,6 +1,7 @@
-// Reads the folder around tokenizer.json.
+// Reads the folder around tokenizer.json or tokenizer.model.
+#include <algorithm>
 #include <array>
-#include <map>
+#include <functional>
 #include <optional>
 
 #include "base/error.h"
@@ -8,6 +9,7 @@
 #include "base/text.h"
 #include "text/hf_tokenizer.h"
 #include "text/json_fields.h"
+#include "text/sentencepiece_tokenizer.h"
 
 namespace zt::text {
 namespace {
@@ -15,10 +17,13 @@ namespace {
 namespace fs = std::filesystem;
 
 // What belongs to a tokenizer, in the order of export.
-constexpr std::array<const char*, 8> kFileNames = {
-    "tokenizer.json",    "tokenizer_config.json", "special_tokens_map.json",
-    "added_tokens.json", "tokenizer.model",       "vocab.json",
-    "merges.txt",        "chat_template.jinja"};
+constexpr std::array<const char*, 10> kFileNames = {
+    "tokenizer.json",  "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json",
+    "tokenizer.model", "tokenizer.model.v3",    "tokenizer.model.v1",      "vocab.json",
+    "merges.txt",      "chat_template.jinja"};
+// SentencePiece models, as most publishers and as Mistral name them; the first that is there is read.
+constexpr std::array<const char*, 3> kModelNames = {"tokenizer.model", "tokenizer.model.v3",
+                                                    "tokenizer.model.v1"};
 constexpr std::int64_t kFileLimit = std::int64_t{256} << 20;
 
 class Folder {
@@ -90,11 +95,10 @@ std::optional<std::string> token_text(const Json& value, const std::string& wher
   return text_member(value, "content", where);
 }
 
-// The text of id `key` (or of the first of a list) in config.json, if tokenizer.json's description has it.
-std::optional<std::string> token_of_config_id(const Json& config, const char* key, const Json& description) {
-  if (!present(config, key)) return std::nullopt;
-  const Json& value = config[key].is_array() && !config[key].empty() ? config[key][0] : config[key];
-  if (!value.is_number_integer()) return std::nullopt;
+// A token's text by its id.
+using TokenOfId = std::function<std::optional<std::string>(const Json& id)>;
+
+std::optional<std::string> token_of_description(const Json& description, const Json& value) {
   if (present(description, "added_tokens") && description["added_tokens"].is_array())
     for (const Json& token : description["added_tokens"])
       if (present(token, "id") && token["id"] == value) return text_or(token, "content", "", "added_tokens");
@@ -105,14 +109,28 @@ std::optional<std::string> token_of_config_id(const Json& config, const char* ke
   return std::nullopt;
 }
 
+std::optional<std::string> token_of_pieces(const SentencePieceFile& file, const Json& value) {
+  const auto size = std::int64_t(file.pieces.size());
+  if (value.is_number_unsigned() && value.get<std::uint64_t>() < std::uint64_t(size))
+    return file.pieces[value.get<std::size_t>()].text;
+  return std::nullopt;
+}
+
+// The text of id `key` (or of the first of a list) in config.json, if the tokenizer has it.
+std::optional<std::string> token_of_config_id(const Json& config, const char* key, const TokenOfId& token) {
+  if (!present(config, key)) return std::nullopt;
+  const Json& value = config[key].is_array() && !config[key].empty() ? config[key][0] : config[key];
+  return value.is_number_integer() ? token(value) : std::nullopt;
+}
+
 // A role is decided by the first file that speaks of it; null there means "none".
-std::optional<std::string> role(const Folder& folder, const Json& config, const Json& description,
+std::optional<std::string> role(const Folder& folder, const Json& config, const TokenOfId& token,
                                 const std::string& name) {
   const std::string key = name + "_token";
   if (config.contains(key)) return token_text(config[key], "tokenizer_config.json." + key);
   const Json map = folder.json("special_tokens_map.json");
   if (map.contains(key)) return token_text(map[key], "special_tokens_map.json." + key);
-  return token_of_config_id(folder.model_config(), (key + "_id").c_str(), description);
+  return token_of_config_id(folder.model_config(), (key + "_id").c_str(), token);
 }
 
 std::optional<bool> flag(const Json& config, const char* key) {
@@ -148,41 +166,72 @@ bool has_text(const Json& description, const std::string& token) {
          description["model"]["vocab"].contains(token);
 }
 
-TokenizerSettings read_settings(const Folder& folder, const Json& config, const Json& description) {
+TokenizerSettings read_settings(const Folder& folder, const Json& config, const TokenOfId& token) {
   TokenizerSettings settings;
-  settings.bos = role(folder, config, description, "bos");
-  settings.eos = role(folder, config, description, "eos");
-  settings.pad = role(folder, config, description, "pad");
+  settings.bos = role(folder, config, token, "bos");
+  settings.eos = role(folder, config, token, "eos");
+  settings.pad = role(folder, config, token, "pad");
   settings.add_bos = flag(config, "add_bos_token");
   settings.add_eos = flag(config, "add_eos_token");
   settings.added = tokens_beside(folder, config);
+  return settings;
+}
+
+std::unique_ptr<Tokenizer> from_description(const Folder& folder, const Json& config,
+                                            const Json& description) {
+  TokenizerSettings settings =
+      read_settings(folder, config, [&](const Json& id) { return token_of_description(description, id); });
   // GPT-2 was published without the files that name its only special token.
   const bool silent =
       folder.find("tokenizer_config.json") == nullptr && folder.find("special_tokens_map.json") == nullptr;
   const std::string end = "<|endoftext|>";
   if (silent && !settings.eos && has_text(description, end)) settings.bos = settings.eos = end;
-  return settings;
+  return std::make_unique<HfTokenizer>(description, settings, folder.files());
+}
+
+// Classes of transformers that take the model's own ids; others renumber or rewrite.
+constexpr std::array<const char*, 6> kModelClasses = {"LlamaTokenizer",     "LlamaTokenizerFast",
+                                                      "CodeLlamaTokenizer", "CodeLlamaTokenizerFast",
+                                                      "GemmaTokenizer",     "GemmaTokenizerFast"};
+
+std::unique_ptr<Tokenizer> from_model(const Folder& folder, const Json& config, const std::string& name) {
+  const std::string& bytes = *folder.find(name);
+  if (is_tiktoken_file(bytes))
+    throw Error(Blame::model,
+                cat(name, " is in tiktoken's form (lines of base64 and rank), which is not read"),
+                "the model's Hugging Face folder has the same tokenizer as tokenizer.json: take that one");
+  const std::string kind = text_or(config, "tokenizer_class", "LlamaTokenizer", "tokenizer_config.json");
+  if (std::find(kModelClasses.begin(), kModelClasses.end(), kind) == kModelClasses.end())
+    throw Error(Blame::model, cat(name, " belongs to a ", kind, ", which is not supported"),
+                "save the tokenizer once with `transformers`: it writes tokenizer.json");
+  const SentencePieceFile file = read_sentencepiece_file(bytes);
+  TokenizerSettings settings =
+      read_settings(folder, config, [&](const Json& id) { return token_of_pieces(file, id); });
+  settings.prefix_space = flag(config, "add_prefix_space");
+  // transformers puts the space after special tokens too, unless told that this was a mistake.
+  settings.prefix_after_tokens = flag(config, "legacy").value_or(true);
+  return std::make_unique<SentencePieceTokenizer>(file, bytes, settings, folder.files());
+}
+
+std::unique_ptr<Tokenizer> from_folder(const Folder& folder) {
+  const Json config = folder.json("tokenizer_config.json");
+  if (folder.find("tokenizer.json") != nullptr)
+    return from_description(folder, config, folder.json("tokenizer.json"));
+  for (const char* name : kModelNames)
+    if (folder.find(name) != nullptr) return from_model(folder, config, name);
+  if (folder.find("vocab.json") != nullptr && folder.find("merges.txt") != nullptr)
+    return from_description(folder, config, gpt2_description(folder, config));
+  throw Error(Blame::model,
+              cat("no tokenizer.json, no tokenizer.model, nor vocab.json with merges.txt is there"),
+              "is this the model's folder?");
 }
 
 }  // namespace
 
 std::unique_ptr<Tokenizer> load_tokenizer(const fs::path& dir) {
   const Folder folder(dir);
-  const Json config = folder.json("tokenizer_config.json");
-  Json description;
-  if (folder.find("tokenizer.json") != nullptr) {
-    description = folder.json("tokenizer.json");
-  } else if (folder.find("vocab.json") != nullptr && folder.find("merges.txt") != nullptr) {
-    description = gpt2_description(folder, config);
-  } else {
-    throw Error(Blame::model, cat(dir.string(), " has no tokenizer.json, nor vocab.json with merges.txt"),
-                folder.find("tokenizer.model") != nullptr
-                    ? "a SentencePiece file alone is not read: save the tokenizer once with `transformers`"
-                    : "is this the model's folder?");
-  }
   try {
-    return std::make_unique<HfTokenizer>(description, read_settings(folder, config, description),
-                                         folder.files());
+    return from_folder(folder);
   } catch (const Error& e) {
     throw Error(e.blame(), cat(dir.string(), ": ", e.problem()), e.hint());
   }

@@ -40,6 +40,17 @@ inline std::unique_ptr<Tokenizer> published(const std::string& name) {
   return load_tokenizer(dir.path());
 }
 
+// The same tokenizer by its SentencePiece model, with its configuration, or null where the data is absent.
+inline std::unique_ptr<Tokenizer> published_model(const std::string& name) {
+  const auto folder = test::test_data("tokenizers/" + name);
+  if (!folder) return nullptr;
+  const test::ScratchDir dir;
+  for (const char* file :
+       {"tokenizer.model", "tokenizer.model.v1", "tokenizer.model.v3", "tokenizer_config.json"})
+    if (std::filesystem::exists(*folder / file)) dir.write(file, test::read_file(*folder / file));
+  return load_tokenizer(dir.path());
+}
+
 inline TestJson json_data(const std::filesystem::path& path) {
   return TestJson::parse(test::read_file(path));
 }

@@ -1,6 +1,8 @@
 // Published tokenizers against published ids.
 #include "folders.h"
+#include "random_text.h"
 #include "support/stories260k.h"
+#include "text/unicode_forms.h"
 
 namespace zt::text {
 namespace {
@@ -28,20 +30,30 @@ Ids numbers(const std::string& line) {
   return ids;
 }
 
+using Loader = std::unique_ptr<Tokenizer> (*)(const std::string& name);
+
 struct Family {
+  Loader load;
   const char *tokenizer, *vectors;
 };
+
+std::string replaced(std::string text, const std::string& what, const std::string& with) {
+  for (std::size_t at = 0; (at = text.find(what, at)) != std::string::npos; at += with.size())
+    text.replace(at, what.size(), with);
+  return text;
+}
 
 }  // namespace
 
 TEST_CASE("published: ids equal llama.cpp's vectors for four families, and come back as the same text") {
-  for (const auto& [name, vectors] :
-       {Family{"gpt2", "gpt-2"}, Family{"llama2", "llama-spm"}, Family{"llama3", "llama-bpe"},
-        Family{"qwen3", "qwen2"}, Family{"qwen3", "deepseek-r1-qwen"}}) {
+  for (const auto& [load, name, vectors] :
+       {Family{published, "gpt2", "gpt-2"}, Family{published, "llama2", "llama-spm"},
+        Family{published_model, "llama2", "llama-spm"}, Family{published, "llama3", "llama-bpe"},
+        Family{published, "qwen3", "qwen2"}, Family{published, "qwen3", "deepseek-r1-qwen"}}) {
     CAPTURE(name);
     const std::string base = std::string("vectors/llama.cpp/ggml-vocab-") + vectors + ".gguf";
     const auto inputs = test::test_data(base + ".inp"), outputs = test::test_data(base + ".out");
-    const auto t = published(name);
+    const auto t = load(name);
     if (!t || !inputs || !outputs) return;
     auto texts = parts(test::read_file(*inputs), "\n__ggml_vocab_test__\n");
     texts.pop_back();  // the separator ends every text
@@ -58,15 +70,19 @@ TEST_CASE("published: ids equal llama.cpp's vectors for four families, and come 
 
 TEST_CASE("published: ids equal the vectors of gpt-tokenizer, llama-tokenizer-js and transformers") {
   struct Set {
+    Loader load;
     const char *tokenizer, *file;
     std::size_t cases;
   };
-  for (const auto& [name, file, cases] :
-       {Set{"gpt2", "gpt2_r50k_testplans", 64}, Set{"llama2", "llama2_llama-tokenizer-js", 12},
-        Set{"llama2", "llama2_hf_integration", 5}}) {
+  for (const auto& [load, name, file, cases] :
+       {Set{published, "gpt2", "gpt2_r50k_testplans", 64},
+        Set{published, "llama2", "llama2_llama-tokenizer-js", 12},
+        Set{published, "llama2", "llama2_hf_integration", 5},
+        Set{published_model, "llama2", "llama2_llama-tokenizer-js", 12},
+        Set{published_model, "llama2", "llama2_hf_integration", 5}}) {
     CAPTURE(file);
     const auto path = test::test_data(std::string("vectors/") + file + ".json");
-    const auto t = published(name);
+    const auto t = load(name);
     if (!t || !path) return;
     const TestJson vectors = json_data(*path);
     REQUIRE(vectors["cases"].size() == cases);
@@ -192,15 +208,119 @@ TEST_CASE("published: TinyStories-656K gives the ids of its reference run") {
     CHECK(framed(*t, t->encode(prompt["text"].get<std::string>()), true, false) == prompt["ids"].get<Ids>());
 }
 
-TEST_CASE("published: Mistral's conversation decodes to its published text") {
-  const auto folder = test::test_data("vectors/mistral-common/no_tools");
-  const auto t = published("mistral_v1");
-  if (!t || !folder) return;
-  const Ids ids = json_data(*folder / "tokens_v1.json")["tokens"].get<Ids>();
-  std::string text = test::read_file(*folder / "text_v1.txt");
-  std::string spelled;
-  for (const std::int32_t id : ids) spelled += t->token(id);
-  CHECK(spelled == text);
+TEST_CASE("published: Mistral's conversations, as text with control tokens, have their published ids") {
+  struct Sample {
+    Loader load;
+    const char *tokenizer, *version, *folder;
+  };
+  for (const auto& [load, name, version, sample] :
+       {Sample{published, "mistral_v1", "v1", "no_tools"},
+        Sample{published_model, "mistral_v1", "v1", "no_tools"},
+        Sample{published_model, "mistral_v3", "v3", "no_tools"},
+        Sample{published_model, "mistral_v3", "v3", "get_weather_full"},
+        Sample{published_model, "mistral_v3", "v3", "get_weather_no_history"},
+        Sample{published_model, "mistral_v3", "v3", "get_weather_no_system_prompt"},
+        Sample{published_model, "mistral_v3", "v3", "parallel_calls"},
+        Sample{published_model, "mistral_v3", "v3", "several_calls"}}) {
+    CAPTURE(name);
+    CAPTURE(sample);
+    const auto folder = test::test_data(std::string("vectors/mistral-common/") + sample);
+    const auto t = load(name);
+    if (!t || !folder) return;
+    const Ids ids = json_data(*folder / (std::string("tokens_") + version + ".json"))["tokens"].get<Ids>();
+    std::string text = test::read_file(*folder / (std::string("text_") + version + ".txt"));
+    std::string spelled;
+    for (const std::int32_t id : ids) spelled += t->token(id);
+    CHECK(spelled == text);
+    // In the spelling each stretch of text begins with the tokenizer's own space; raw text does not have it.
+    for (std::int32_t id = 0; id < t->vocabulary(); ++id)
+      if (t->is_special(id)) text = replaced(text, t->token(id) + "\u2581", t->token(id));
+    text = replaced(replaced(text, "\u2581", " "), "<0x0A>", "\n");
+    CHECK(t->encode_with_specials(text) == ids);
+  }
+}
+
+TEST_CASE("published: Mistral's third version has its instruction marks as control tokens") {
+  const auto t = published_model("mistral_v3");
+  if (!t) return;
+  CHECK(t->vocabulary() == 32768);
+  CHECK(t->bos() == 1);
+  CHECK(t->eos() == 2);
+  CHECK_FALSE(t->pad().has_value());
+  CHECK(t->adds_bos());
+  for (const char* mark : {"[INST]", "[/INST]", "[TOOL_CALLS]", "[AVAILABLE_TOOLS]", "[/AVAILABLE_TOOLS]",
+                           "[TOOL_RESULTS]", "[/TOOL_RESULTS]", "<s>", "</s>", "<unk>"}) {
+    CAPTURE(mark);
+    const std::int32_t id = t->id_of(mark).value();
+    CHECK(t->is_special(id));
+    CHECK(t->encode_with_specials(mark) == Ids{id});
+    CHECK(t->decode(Ids{id}) == mark);
+    for (const std::int32_t got : t->encode(std::string("a") + mark + " " + mark))
+      CHECK_FALSE(t->is_special(got));
+  }
+}
+
+TEST_CASE("published: tokenizer.json and tokenizer.model of one tokenizer agree on any text") {
+  for (const char* name : {"llama2", "mistral_v1"}) {
+    CAPTURE(name);
+    const auto json = published(name), model = published_model(name);
+    if (!json || !model) return;
+    CHECK(model->vocabulary() == json->vocabulary());
+    CHECK(model->bos() == json->bos());
+    CHECK(model->eos() == json->eos());
+    CHECK(model->pad() == json->pad());
+    CHECK(model->adds_bos() == json->adds_bos());
+    CHECK(model->adds_eos() == json->adds_eos());
+    for (std::int32_t id = 0; id < json->vocabulary(); ++id) {
+      REQUIRE(model->token(id) == json->token(id));
+      REQUIRE(model->is_special(id) == json->is_special(id));
+    }
+    for (const char* file : {"text/tinyshakespeare.txt", "text/wiki_demo.txt"})
+      if (const auto path = test::test_data(file))
+        CHECK(model->encode(test::read_file(*path)) == json->encode(test::read_file(*path)));
+    std::mt19937 random(1);
+    for (int i = 0; i < 3000; ++i) {
+      const std::string text = random_text(&random, 60);
+      CAPTURE(i);
+      CAPTURE(text);
+      const Ids ids = json->encode(text);
+      REQUIRE(model->encode(text) == ids);
+      REQUIRE(model->decode(ids) == json->decode(ids));
+      REQUIRE(model->encode_continuation(text) == json->encode_continuation(text));
+    }
+  }
+}
+
+TEST_CASE("published: random Unicode comes back unchanged from every tokenizer, or as it was normalized") {
+  for (const auto& [load, name] : {std::pair<Loader, const char*>{published, "gpt2"},
+                                   {published, "llama2"},
+                                   {published, "llama3"},
+                                   {published, "mistral_v1"},
+                                   {published, "qwen3"},
+                                   {published_model, "llama2"},
+                                   {published_model, "mistral_v1"},
+                                   {published_model, "mistral_v3"}}) {
+    const auto t = load(name);
+    if (!t) return;
+    CAPTURE(name);
+    std::mt19937 random(2);
+    for (int i = 0; i < 3000; ++i) {
+      // SentencePiece writes spaces as this character, so it comes back as a space.
+      const std::string text = without(random_text(&random, 60), "\u2581");
+      const std::string next = without(random_text(&random, 10), "\u2581");
+      CAPTURE(i);
+      CAPTURE(text);
+      const bool composes = std::string(name) == "qwen3";
+      const auto expected = [&](const std::string& x) {
+        return composes ? to_unicode_form(x, UnicodeForm::nfc) : x;
+      };
+      Ids ids = t->encode(text);
+      REQUIRE(t->decode(ids) == expected(text));
+      for (const std::int32_t id : ids) REQUIRE_FALSE(t->is_special(id));
+      for (const std::int32_t id : t->encode_continuation(next)) ids.push_back(id);
+      if (!text.empty()) REQUIRE(t->decode(ids) == expected(text) + expected(next));
+    }
+  }
 }
 
 TEST_CASE("published: every lossless tokenizer gives odd Unicode back unchanged") {
@@ -226,6 +346,15 @@ TEST_CASE("published: every lossless tokenizer gives odd Unicode back unchanged"
       CHECK(t->decode(t->encode(text)) == text);
     }
   }
+}
+
+TEST_CASE("published: Llama 3's tokenizer.model is another format, and is refused with the way out") {
+  const auto path = test::test_data("tokenizers/llama3/tokenizer.model");
+  if (!path) return;
+  const test::ScratchDir dir;
+  dir.write("tokenizer.model", test::read_file(*path));
+  CHECK_THROWS_WITH_AS(load_tokenizer(dir.path()), doctest::Contains("is in tiktoken's form"), Error);
+  CHECK_THROWS_WITH_AS(load_tokenizer(dir.path()), doctest::Contains("tokenizer.json: take that one"), Error);
 }
 
 TEST_CASE("published: a text in two pieces reads back as one text") {  // B16
