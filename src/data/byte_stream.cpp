@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <vector>
 
 #include "base/error.h"
 #include "base/text.h"
@@ -97,16 +96,16 @@ struct ByteStream::State {
   bool starts_with_magic() const { return input[taken] == '\x1f' && input[taken + 1] == '\x8b'; }
   // Keeps what is left and reads more behind it.
   void refill() {
-    std::copy(input.begin() + std::ptrdiff_t(taken), input.begin() + std::ptrdiff_t(filled), input.begin());
+    std::memmove(input.get(), input.get() + taken, input_left());
     filled -= taken;
     taken = 0;
-    filled += file.read(std::span(input).subspan(filled));
+    filled += file.read({input.get() + filled, kInput - filled});
   }
   std::int64_t consumed() const { return file.done() - static_cast<std::int64_t>(input_left()); }
 
   std::size_t read_plain(std::span<char> into) {
     const std::size_t held = std::min(input_left(), into.size());
-    std::copy_n(input.begin() + std::ptrdiff_t(taken), held, into.begin());
+    std::copy_n(input.get() + taken, held, into.begin());
     taken += held;
     return held + (held < into.size() ? file.read(into.subspan(held)) : 0);
   }
@@ -121,7 +120,7 @@ struct ByteStream::State {
 
   std::size_t inflate_some(std::span<char> into) {
     if (input_left() == 0) refill();
-    z.next_in = reinterpret_cast<Bytef*>(input.data() + taken);
+    z.next_in = reinterpret_cast<Bytef*>(input.get() + taken);
     z.avail_in = static_cast<uInt>(input_left());
     z.next_out = reinterpret_cast<Bytef*>(into.data());
     z.avail_out = static_cast<uInt>(std::min<std::size_t>(into.size(), 1 << 30));
@@ -159,7 +158,7 @@ struct ByteStream::State {
   }
 
   RawFile file;
-  std::vector<char> input = std::vector<char>(kInput);
+  std::unique_ptr<char[]> input = std::make_unique_for_overwrite<char[]>(kInput);
   std::size_t taken = 0, filled = 0;  // the unread input
   z_stream z = {};
   bool compressed = false, ended = false;

@@ -69,20 +69,20 @@ class Window {
   void make_room() {
     const std::size_t held = end_ - begin_;
     if (held + kPiece > capacity_) {
-      capacity_ = std::max(held + kPiece, held + held / 2);
+      capacity_ = std::max({2 * kPiece, held + kPiece, held + held / 2});
       auto larger = std::make_unique_for_overwrite<char[]>(capacity_);
-      std::copy_n(buffer_.get() + begin_, held, larger.get());
+      if (held > 0) std::copy_n(buffer_.get() + begin_, held, larger.get());
       buffer_ = std::move(larger);
     } else {
-      std::memmove(buffer_.get(), buffer_.get() + begin_, held);
+      if (held > 0) std::memmove(buffer_.get(), buffer_.get() + begin_, held);
     }
     begin_ = 0;
     end_ = held;
   }
 
   ByteStream stream_;
-  std::unique_ptr<char[]> buffer_ = std::make_unique_for_overwrite<char[]>(kPiece);
-  std::size_t capacity_ = kPiece, begin_ = 0, end_ = 0;
+  std::unique_ptr<char[]> buffer_;
+  std::size_t capacity_ = 0, begin_ = 0, end_ = 0;
   std::int64_t line_ = 1, column_ = 1;  // of the byte at begin_
   bool ended_ = false;
   std::string damage_;
