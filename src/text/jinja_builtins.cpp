@@ -76,6 +76,7 @@ Value range(Machine& m, const Value&, const Items& given) {
 // What dict() and namespace() start from: a mapping or pairs, then named arguments.
 Entries entries_from(Machine& m, const Arguments& given) {
   if (given.positional.size() > 1) m.fail("dict() and namespace() take one argument without a name");
+  if (!given.positional.empty() && given.positional[0].is(Kind::undefined)) m.fail(*given.positional[0].text);
   Entries out;
   if (!given.positional.empty() && given.positional[0].is(Kind::dict)) {
     out = *given.positional[0].entries;

@@ -105,6 +105,7 @@ Evaluator::Flow Evaluator::run_for(const Stmt& stmt) {
   loop.outer = scope_;
   loop.source = iterate(m_, eval(*stmt.value));
   Scope* outer = scope_;
+  bool completed = false;  // Jinja's `else` runs unless some round came to the end of the body
   for (;;) {
     const Value element = loop.after.given() ? loop.after : take_next(&loop);
     if (!element.given()) break;
@@ -118,9 +119,10 @@ Evaluator::Flow Evaluator::run_for(const Stmt& stmt) {
     assign(*stmt.target, element);
     const Flow flow = run_frame(stmt.frame, scope_);
     scope_ = outer;
-    if (flow == Flow::stop_loop) return Flow::on;
+    if (flow == Flow::stop_loop) break;
+    completed = completed || flow == Flow::on;
   }
-  return loop.index0 < 0 ? run_frame(stmt.otherwise, new_scope(outer)) : Flow::on;
+  return completed ? Flow::on : run_frame(stmt.otherwise, new_scope(outer));
 }
 
 Evaluator::Flow Evaluator::run_set_block(const Stmt& stmt) {

@@ -33,7 +33,6 @@ Value whole_power(Machine& m, std::int64_t base, std::int64_t exponent) {
   if (exponent < 0) m.fail("integers to a negative power are not implemented");
   std::int64_t out = 1;
   if (base == 0 || base == 1) return Value::of(exponent == 0 ? out : base);
-  if (base == -1) return Value::of(std::int64_t{exponent % 2 == 0 ? 1 : -1});
   for (; exponent > 0; --exponent)
     if (__builtin_mul_overflow(out, base, &out)) overflow(m);
   return Value::of(out);
@@ -72,6 +71,8 @@ Value real_arithmetic(Machine& m, Op op, double a, double b) {
 }
 
 Value arithmetic(Machine& m, Op op, const Value& a, const Value& b) {
+  // Jinja means -(a ** b) where the base is constant and the exponent is not.
+  if (op == Op::power && a.number() < 0) m.fail("a power of a negative number is not implemented");
   if (op == Op::divide) {
     if (b.number() == 0) m.fail("division by zero");
     return m.real(quotient(m, a, b));
