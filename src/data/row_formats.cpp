@@ -148,7 +148,7 @@ class RowReading {
   std::string advice(const Field& field) const {
     if (field.scope == Scope::row)
       for (const Shape& shape : kShapes)
-        if (top_->find(shape.key) != nullptr) return cat(". ", shape.advice);
+        if (top_->find(shape.key) != nullptr) return cat("; ", shape.advice);
     return top_->keys.empty() ? "" : cat(". Another name? fields: {", field.name, ": NAME}");
   }
 
