@@ -109,6 +109,7 @@ Value split(Machine& m, const Value& self, const Items& given) {
   if (at_space && from_right && most >= 0) m.fail("rsplit at white space with a limit is not implemented");
   if (at_space) return m.items(Kind::list, split_at_space(m, *self.text, most < 0 ? INT64_MAX : most));
   const std::string& separator = require_text(m, given[0], "split");
+  m.charge_search(self.text->size(), separator.size());
   return m.items(Kind::list, from_right ? split_from_right(m, *self.text, separator, most)
                                         : split_at(m, *self.text, separator, most));
 }
@@ -121,8 +122,9 @@ Value splitlines(Machine& m, const Value& self, const Items&) {
 }
 
 Value find_in_text(Machine& m, const Value& self, const Items& given) {
-  m.charge_bytes(self.text->size());
-  const std::size_t at = self.text->find(require_text(m, given[0], "find"));
+  const std::string& wanted = require_text(m, given[0], "find");
+  m.charge_search(self.text->size(), wanted.size());
+  const std::size_t at = self.text->find(wanted);
   if (at == std::string::npos) return Value::of(std::int64_t{-1});
   return Value::of(std::int64_t(character_count(std::string_view(*self.text).substr(0, at))));
 }
@@ -185,6 +187,7 @@ std::string replaced(Machine& m, const std::string& text, const std::string& old
   const bool everywhere = !count.given() || count.is(Kind::none);
   std::int64_t left = everywhere ? -1 : std::max<std::int64_t>(require_whole(m, count, "replace"), -1);
   if (old.empty()) m.fail("replace of an empty string is not implemented");
+  m.charge_search(text.size(), old.size());
   std::string out;
   std::size_t from = 0;
   for (std::size_t at; left-- != 0 && (at = text.find(old, from)) != std::string::npos;

@@ -281,7 +281,7 @@ bool contains(Machine& m, const Value& container, const Value& element) {
   if (container.is(Kind::text)) {
     if (!element.is(Kind::text))
       m.fail(cat("'in' a string needs a string on its left, not ", type_name(element.kind)));
-    m.charge_bytes(container.text->size() + element.text->size());
+    m.charge_search(container.text->size(), element.text->size());
     return container.text->find(*element.text) != std::string::npos;
   }
   if (container.is(Kind::dict)) return find(m, *container.entries, element).given();

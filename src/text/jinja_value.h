@@ -100,6 +100,11 @@ class Machine {
 
   void charge(std::size_t steps);
   void charge_bytes(std::size_t bytes) { charge(bytes / 64); }
+  // Looking for a text in another may compare all of it at every place.
+  void charge_search(std::size_t bytes, std::size_t wanted) {
+    const std::size_t places = bytes > wanted ? bytes - wanted : 1;
+    charge(bytes / 64 + places * (1 + wanted / 64) / 64);
+  }
   void append(std::string* out, std::string_view text);
 
   Value text(std::string text);

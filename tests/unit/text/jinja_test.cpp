@@ -539,6 +539,11 @@ TEST_CASE("jinja: templates that would run forever, or fill the memory, end with
     source.replace(source.find('Y'), 1, step);
     return fault_of(source + "{{ ns.x }}");
   };
+  for (const std::string search : {"s in long", "long.find(s)", "long.split(s)", "long.replace(s, '')"}) {
+    CAPTURE(search);
+    CHECK(fault_of("{% set long = 'x' * 200000 %}{% set s = 'x' * 100000 ~ 'y' %}{{ " + search + " }}")
+              .find("takes more than 2,000,000 steps") != std::string::npos);
+  }
   CHECK(grows("'ab'", "ns.x ~ ns.x").find("a text grows beyond 16.0") != std::string::npos);
   CHECK(grows("'ab'", "ns.x * 9").find("a text grows beyond 16.0") != std::string::npos);
   CHECK(grows("[1]", "ns.x + ns.x").find("takes more than 2,000,000 steps") != std::string::npos);
