@@ -194,6 +194,20 @@ const Field& field_of(Format format, std::string_view name) {
   return *at;
 }
 
+const char* likely_format(const std::vector<std::string>& keys, Format not_this) {
+  const auto has = [&](std::string_view name) { return std::ranges::find(keys, name) != keys.end(); };
+  const auto lacks = [&](const Field& field) {
+    return field.scope == Scope::row && field.absent == Meaning::fault && !has(field.name) &&
+           std::ranges::none_of(field.others, has);
+  };
+  for (const Format format :
+       {Format::alpaca, Format::sharegpt, Format::messages, Format::completion, Format::text}) {
+    const auto lacks_here = [&](const Field& field) { return field.format == format && lacks(field); };
+    if (format != not_this && std::ranges::none_of(kFields, lacks_here)) return word(format);
+  }
+  return nullptr;
+}
+
 std::span<const RefusedMember> refused_members() { return kRefused; }
 
 std::optional<Role> role_of(std::string_view name) {

@@ -36,6 +36,9 @@ struct Field {
 std::span<const Field> all_fields();
 const Field& field_of(recipe::Format format, std::string_view name);
 
+// The name of another format whose rows have these keys, all that they can't be without; null for none.
+const char* likely_format(const std::vector<std::string>& keys, recipe::Format not_this);
+
 // A member that would be lost if it were passed over in silence: refused unless it is null, false or empty.
 struct RefusedMember {
   Scope scope;

@@ -149,6 +149,8 @@ class RowReading {
     if (field.scope == Scope::row)
       for (const Shape& shape : kShapes)
         if (top_->find(shape.key) != nullptr) return cat("; ", shape.advice);
+    const char* const other = field.scope == Scope::row ? likely_format(top_->keys, format_.format) : nullptr;
+    if (other != nullptr) return cat(". Is its format ", other, "?");
     return top_->keys.empty() ? "" : cat(". Another name? fields: {", field.name, ": NAME}");
   }
 

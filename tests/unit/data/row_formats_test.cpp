@@ -309,6 +309,21 @@ TEST_CASE("row formats: a field that is absent is named, with what is there inst
     CHECK(reasons(row, Format::text).at(0).find("1: a row must be an object, is ") == 0);
 }
 
+TEST_CASE("row formats: a row of another format is told apart") {
+  const std::pair<Format, const char*> rows[] = {
+      {Format::alpaca, R"({"instruction":"a","input":"","output":"b"})"},
+      {Format::sharegpt, R"({"conversations":[{"from":"human","value":"a"}]})"},
+      {Format::completion, R"({"prompt":"a","completion":"b"})"},
+      {Format::text, R"({"text":"a"})"},
+  };
+  const char* const names[] = {"text", "completion", "alpaca", "sharegpt", "messages"};
+  for (const auto& [its, row] : rows)
+    for (const auto& [read_as, other] : rows)
+      if (its != read_as)
+        CHECK(reasons(row, read_as).at(0).find(cat(". Is its format ", names[static_cast<int>(its)], "?")) !=
+              std::string::npos);
+}
+
 TEST_CASE("row formats: fields give every field the name it has in the file") {
   const RowFormat questions{Format::completion, {{"prompt", "question"}, {"completion", "answer"}}, false};
   CHECK(script(document(R"({"question":"q","answer":"a","prompt":5})", questions).conversation) ==
