@@ -13,8 +13,7 @@ namespace {
 using recipe::Format;
 using text::Role;
 
-constexpr Meaning none = Meaning::none, fault = Meaning::fault, kept = Meaning::kept,
-                  by_role = Meaning::by_role;
+using enum Meaning;
 
 const char* const kMessages = "list of messages";
 const char* const kContent = "string, or list of {type: text, text: string} (also value)";

@@ -4,89 +4,13 @@
 #include <array>
 #include <cstring>
 
-#include "base/error.h"
 #include "base/text.h"
+#include "data/byte_window.h"
 #include "data/strict_json.h"
 #include "data/value_bounds.h"
 
 namespace zt::data {
 namespace {
-
-constexpr std::size_t kPiece = 1 << 20;
-
-// The bytes of a stream from a place on, as many as were asked for, in one piece of memory; and which line and
-// column that place is.
-class Window {
- public:
-  explicit Window(ByteStream stream) : stream_(std::move(stream)) {}
-
-  std::string_view view() const { return {buffer_.get() + begin_, end_ - begin_}; }
-  // Reads more bytes behind those of view(); false at the end of the stream or where it is damaged.
-  bool more() {
-    if (ended_ || !damage_.empty()) return false;
-    make_room();
-    try {
-      const std::size_t got = stream_.read({buffer_.get() + end_, kPiece});
-      end_ += got;
-      ended_ = got == 0;
-      return !ended_;
-    } catch (const Error& error) {
-      if (error.blame() != Blame::data) throw;
-      damage_ = error.problem();
-      return false;
-    }
-  }
-
-  // Goes on behind `n` bytes that hold no line end.
-  void skip_inline(std::size_t n) {
-    begin_ += n;
-    column_ += static_cast<std::int64_t>(n);
-  }
-  // Goes on behind `n` bytes, the last of which is a line end, the only one.
-  void skip_line(std::size_t n) {
-    begin_ += n;
-    ++line_;
-    column_ = 1;
-  }
-  // Goes on behind any `n` bytes.
-  void skip(std::size_t n) {
-    const std::string_view bytes = view().substr(0, n);
-    const auto lines = std::ranges::count(bytes, '\n');
-    if (lines == 0) return skip_inline(n);
-    line_ += lines;
-    column_ = static_cast<std::int64_t>(n - bytes.rfind('\n'));
-    begin_ += n;
-  }
-  // As if these bytes weren't there: of a byte-order mark.
-  void skip_unseen(std::size_t n) { begin_ += n; }
-
-  std::int64_t line() const { return line_; }
-  std::int64_t column() const { return column_; }
-  const std::string& damage() const { return damage_; }
-  const ByteStream& stream() const { return stream_; }
-
- private:
-  void make_room() {
-    const std::size_t held = end_ - begin_;
-    if (held + kPiece > capacity_) {
-      capacity_ = std::max({2 * kPiece, held + kPiece, held + held / 2});
-      auto larger = std::make_unique_for_overwrite<char[]>(capacity_);
-      if (held > 0) std::copy_n(buffer_.get() + begin_, held, larger.get());
-      buffer_ = std::move(larger);
-    } else {
-      if (held > 0) std::memmove(buffer_.get(), buffer_.get() + begin_, held);
-    }
-    begin_ = 0;
-    end_ = held;
-  }
-
-  ByteStream stream_;
-  std::unique_ptr<char[]> buffer_;
-  std::size_t capacity_ = 0, begin_ = 0, end_ = 0;
-  std::int64_t line_ = 1, column_ = 1;  // of the byte at begin_
-  bool ended_ = false;
-  std::string damage_;
-};
 
 bool is_blank(char byte) { return byte == ' ' || byte == '\n' || byte == '\r' || byte == '\t'; }
 
@@ -320,7 +244,7 @@ struct RowReader::State {
     return found;
   }
 
-  Window window;
+  ByteWindow window;
   std::int64_t row_limit;
   RowForm form = RowForm::lines;
   bool bom = false, begun = false, finished = false, faulted = false;
