@@ -65,33 +65,32 @@ std::string Dataset::digest() const {
   return digest_of(cat(file_.digest(), " length ", length_, " packing ", packing_));
 }
 
-exec::HostBatch make_batch(std::span<const Row> rows, std::int64_t count, std::int64_t length) {
+exec::HostBatch make_batch(std::span<const Row> rows, std::int64_t count, std::int64_t length,
+                           std::span<const std::int64_t> numbers) {
   if (static_cast<std::int64_t>(rows.size()) > count)
     throw Error(Blame::bug, cat(rows.size(), " rows do not fit a batch of ", count));
+  if (!numbers.empty() && numbers.size() != rows.size())
+    throw Error(Blame::bug, cat(rows.size(), " rows have ", numbers.size(), " numbers"));
   const auto N = static_cast<std::size_t>(count * length);
-  exec::HostBatch batch{std::vector<std::int32_t>(N, 0),
-                        std::vector<std::int32_t>(N, 0),
-                        std::vector<std::int32_t>(N, kIgnored),
-                        {0}};
-  for (std::int64_t r = 0; r < count; ++r) {
-    const std::int64_t start = r * length;
-    if (r < static_cast<std::int64_t>(rows.size())) {
-      const Row& row = rows[static_cast<std::size_t>(r)];
-      if (static_cast<std::int64_t>(row.ids.size()) > length)
-        throw Error(Blame::bug, cat("row ", row.id, " has ", row.ids.size(), " ids, more than ", length));
-      std::ranges::copy(row.ids, batch.tokens.begin() + start);
-      for (std::size_t d = 0; d + 1 < row.documents.size(); ++d) {
-        const std::int32_t first = row.documents[d], end = row.documents[d + 1];
-        for (std::int32_t i = first; i < end; ++i) {
-          const auto at = static_cast<std::size_t>(start + i);
-          batch.positions[at] = i - first;
-          if (i + 1 < end) batch.targets[at] = row.labels[static_cast<std::size_t>(i) + 1];
-        }
-        batch.bounds.push_back(static_cast<std::int32_t>(start + end));
+  const std::vector<std::int32_t> zeros(N, 0);
+  exec::HostBatch batch{zeros, zeros, std::vector<std::int32_t>(N, kIgnored), {0}, zeros, !numbers.empty()};
+  for (std::size_t r = 0; r < rows.size(); ++r) {
+    const Row& row = rows[r];
+    if (static_cast<std::int64_t>(row.ids.size()) > length)
+      throw Error(Blame::bug, cat("row ", row.id, " has ", row.ids.size(), " ids, more than ", length));
+    const std::int32_t start = batch.bounds.back();
+    const std::int64_t place = (numbers.empty() ? static_cast<std::int64_t>(r) : numbers[r]) * length;
+    std::ranges::copy(row.ids, batch.tokens.begin() + start);
+    for (std::size_t d = 0; d + 1 < row.documents.size(); ++d) {
+      const std::int32_t first = row.documents[d], end = row.documents[d + 1];
+      for (std::int32_t i = first; i < end; ++i) {
+        const auto at = static_cast<std::size_t>(start + i);
+        batch.positions[at] = i - first;
+        batch.places[at] = static_cast<std::int32_t>(place + i);
+        if (i + 1 < end) batch.targets[at] = row.labels[static_cast<std::size_t>(i) + 1];
       }
+      batch.bounds.push_back(start + end);
     }
-    if (batch.bounds.back() < start + length)
-      batch.bounds.push_back(static_cast<std::int32_t>(start + length));
   }
   return batch;
 }

@@ -54,9 +54,11 @@ class Dataset {
 };
 
 // The one place where labels become targets: position i must predict labels[i+1], never across a document's
-// end. Rows shorter than `length` are padded on the right, and missing rows are empty; padding supervises
-// nothing.
-exec::HostBatch make_batch(std::span<const Row> rows, std::int64_t count, std::int64_t length);
+// end. Rows lie one behind the other; what they leave of `count` x `length` slots is not computed.
+// `numbers` are those of the rows in the step's global batch, by which dropout then goes; without them it goes by the
+// micro-batch's number and the row's in it.
+exec::HostBatch make_batch(std::span<const Row> rows, std::int64_t count, std::int64_t length,
+                           std::span<const std::int64_t> numbers = {});
 
 struct TextData {
   std::unique_ptr<Dataset> train, validation;  // each absent where it was not wanted or the recipe has none

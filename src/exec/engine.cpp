@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 
+#include "base/align.h"
 #include "base/error.h"
 #include "base/text.h"
 #include "comm/agreement.h"
@@ -13,7 +14,12 @@
 namespace zt::exec {
 
 std::int64_t HostBatch::supervised() const {
-  return std::ranges::count_if(targets, [](std::int32_t target) { return target >= 0; });
+  return std::count_if(targets.begin(), targets.begin() + used(), [](std::int32_t t) { return t >= 0; });
+}
+
+std::int64_t computed_tokens(std::int64_t used, std::int64_t planned) {
+  const std::int64_t step = round_up((planned + 31) / 32, 64);
+  return std::min(planned, round_up(used, step));
 }
 
 void fill_rope_tables(const spec::ModelSpec& model, std::int64_t positions, const device::Arena& tables,
@@ -62,7 +68,7 @@ Engine::Engine(const spec::ModelSpec& model, const EngineOptions& options, comm:
       comm_(comm == nullptr ? alone_.get() : comm),
       options_(agreeing(options, *comm_)),
       plan_(plan::plan_step(model_, options_.shape)),
-      kernels_(kernels::make_cpu_kernels(options_.dtype)),
+      kernels_(options_.kernels(options_.dtype)),
       arena_(plan_.arena, "activations"),
       workspace_(plan_.workspace, "the workspace"),
       batches_(batch_slots(options_.shape), "batches"),
@@ -73,9 +79,18 @@ Engine::Engine(const spec::ModelSpec& model, const EngineOptions& options, comm:
   run_ = {kernels_.get(),         &model_, options.dtype, options.dropout, options.seed, {}, {},
           options.shape.selective};
   fill_rope_tables(model_, options.shape.sequence_length, tables_, &run_);
+  reserve_bounds();
   blocks_ = make_model(run_);
   executor_ = std::make_unique<Executor>(run_, blocks_, params_, *comm_, options_.wire, arena_.at(0),
                                          workspace_.at(0), options_.lanes);
+}
+
+// Every document may be a single token, and what is computed behind them is one more.
+void Engine::reserve_bounds() {
+  const plan::StepShape& shape = options_.shape;
+  bounds_.resize(static_cast<std::size_t>(shape.training ? shape.micros : 0) + 1);
+  for (auto& bounds : bounds_) bounds.reserve(static_cast<std::size_t>(shape.train_shape().tokens) + 2);
+  bounds_.back().reserve(static_cast<std::size_t>(shape.eval_shape().tokens) + 2);
 }
 
 // Ranks that play different lists would wait for each other forever.
@@ -96,7 +111,7 @@ void Engine::gather_weights() {
     comm_->all_gather(params_.weights(b), params_.layout(b).slice() * size_of(params_.dtype()));
 }
 
-static void require_below(const std::vector<std::int32_t>& values, std::int64_t low, std::int64_t limit,
+static void require_below(std::span<const std::int32_t> values, std::int64_t low, std::int64_t limit,
                           const char* what) {
   for (const std::int32_t value : values) {
     if (value < low || value >= limit)
@@ -106,30 +121,50 @@ static void require_below(const std::vector<std::int32_t>& values, std::int64_t 
 }
 
 // Kernels index tables with what a batch holds, so nothing that lies outside may reach them.
-void Engine::require_sound(const HostBatch& batch, std::int64_t tokens) const {
-  const auto N = static_cast<std::size_t>(tokens);
+void Engine::require_sound(const HostBatch& batch, std::int64_t planned) const {
+  const auto N = static_cast<std::size_t>(planned);
   if (batch.tokens.size() != N || batch.positions.size() != N || batch.targets.size() != N)
     throw Error(Blame::bug,
                 cat("a batch of ", batch.tokens.size(), " tokens was handed to a step planned for ", N));
-  if (batch.bounds.empty() || batch.bounds.front() != 0 || batch.bounds.back() != tokens ||
+  if (batch.bounds.empty() || batch.bounds.front() != 0 || batch.used() > planned ||
       std::ranges::adjacent_find(batch.bounds, std::greater_equal()) != batch.bounds.end())
-    throw Error(Blame::bug, cat("document bounds must rise from 0 to ", tokens));
-  require_below(batch.tokens, 0, model_.vocab, "token");
-  require_below(batch.positions, 0, options_.shape.sequence_length, "position");
-  require_below(batch.targets, INT32_MIN, model_.vocab, "target");
+    throw Error(Blame::bug, cat("document bounds must rise from 0 to at most ", planned));
+  const auto used = [&](const std::vector<std::int32_t>& values) {
+    return std::span(values).first(static_cast<std::size_t>(batch.used()));
+  };
+  require_below(used(batch.tokens), 0, model_.vocab, "token");
+  require_below(used(batch.positions), 0, options_.shape.sequence_length, "position");
+  require_below(used(batch.targets), INT32_MIN, model_.vocab, "target");
+  if (batch.places.empty()) return;
+  if (batch.places.size() != N)
+    throw Error(Blame::bug, cat("a batch of ", N, " tokens has ", batch.places.size(), " places"));
+  require_below(used(batch.places), 0, batch.places_of_step ? INT32_MAX : planned, "place");
 }
 
-// Copies a batch to its permanent place, `slot` bytes from the start: training's micro-batches, then
-// evaluation's.
-layers::BatchView Engine::load(const HostBatch& batch, std::int64_t slot, std::int64_t tokens) {
-  require_sound(batch, tokens);
-  const std::int64_t part = plan::batch_bytes({tokens, 4, false}) / 3;
-  const auto place = [&](const std::vector<std::int32_t>& values, std::int64_t number) {
-    auto* const at = batches_.as<std::int32_t>(slot + number * part);
-    std::ranges::copy(values, at);
-    return View(at, 1, tokens);
+// Copies a batch to its permanent place: training's micro-batches come first, then evaluation's batch. What is
+// computed behind its last token is one document that nothing is learnt from.
+layers::BatchView Engine::load(const HostBatch& batch, std::size_t number, std::int64_t planned) {
+  require_sound(batch, planned);
+  const std::int64_t used = batch.used(), computed = computed_tokens(used, planned);
+  const std::int64_t start =
+      static_cast<std::int64_t>(number) * plan::batch_bytes(options_.shape.train_shape());
+  const std::int64_t part = plan::batch_bytes({planned, 4, false}) / 3;
+  const auto lay = [&](std::int64_t array, const auto& value_at, std::int32_t filler) {
+    auto* const at = batches_.as<std::int32_t>(start + array * part);
+    for (std::int64_t i = 0; i < computed; ++i)
+      at[i] = i < used ? value_at(static_cast<std::size_t>(i)) : filler;
+    return View(at, 1, computed);
   };
-  return {place(batch.tokens, 0), place(batch.positions, 1), place(batch.targets, 2), batch.bounds, 0};
+  layers::BatchView view;
+  view.tokens_N = lay(0, [&](std::size_t i) { return batch.tokens[i]; }, 0);
+  view.positions_N = lay(1, [&](std::size_t i) { return batch.positions[i]; }, 0);
+  view.target_N = lay(2, [&](std::size_t i) { return batch.targets[i]; }, -1);
+  if (options_.shape.dropout && !batch.places.empty())
+    view.row_N = lay(3, [&](std::size_t i) { return batch.places[i]; }, 0);
+  bounds_[number].assign(batch.bounds.begin(), batch.bounds.end());
+  if (computed > used) bounds_[number].push_back(static_cast<std::int32_t>(computed));
+  view.bounds = bounds_[number];
+  return view;
 }
 
 StepResult Engine::play(const schedule::Schedule& list, std::span<const HostBatch> micros,
@@ -140,10 +175,10 @@ StepResult Engine::play(const schedule::Schedule& list, std::span<const HostBatc
   const plan::RunShape shape = options_.shape.train_shape();
   views_.clear();
   for (std::size_t m = 0; m < micros.size(); ++m) {
-    views_.push_back(load(micros[m], static_cast<std::int64_t>(m) * plan::batch_bytes(shape), shape.tokens));
+    views_.push_back(load(micros[m], m, shape.tokens));
     // Micro-batch m of rank r is number m x ranks + r of the step: dropout is the same for every number of ranks.
     const std::int64_t number = static_cast<std::int64_t>(m) * comm_->size() + comm_->rank();
-    views_.back().first_row = number * shape.tokens;
+    views_.back().first_row = micros[m].places_of_step ? 0 : number * shape.tokens;
   }
   input.micros = views_;
   input.supervised = supervised;
@@ -171,9 +206,11 @@ StepResult Engine::gradients(std::span<const HostBatch> micros, std::int64_t sup
 }
 
 double Engine::evaluate(const HostBatch& batch, std::span<float> token_losses) {
-  const plan::StepShape& shape = options_.shape;
-  const std::int64_t slot = shape.training ? shape.micros * plan::batch_bytes(shape.train_shape()) : 0;
-  const layers::BatchView view = load(batch, slot, shape.eval_shape().tokens);
+  const std::int64_t planned = options_.shape.eval_shape().tokens;
+  if (!token_losses.empty() && static_cast<std::int64_t>(token_losses.size()) != planned)
+    throw Error(Blame::bug, cat(token_losses.size(), " losses for ", planned, " planned tokens"));
+  const layers::BatchView view = load(batch, bounds_.size() - 1, planned);
+  std::ranges::fill(token_losses, 0.f);
   StepInput input;
   input.micros = {&view, 1};
   input.token_losses = token_losses;

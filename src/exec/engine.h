@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <vector>
@@ -11,12 +12,25 @@
 
 namespace zt::exec {
 
-// Rows of one micro-batch on the host. All vectors have rows x sequence_length entries.
+// Rows of one micro-batch on the host, one behind the other. The vectors have an entry for each of the rows x
+// sequence_length tokens a step is planned for, of which the first `used()` are tokens of this batch, perhaps none;
+// nothing reads what stands behind them, and it isn't computed.
 struct HostBatch {
   std::vector<std::int32_t> tokens, positions, targets;  // targets: negative where nothing is supervised
-  std::vector<std::int32_t> bounds;  // document bounds over all rows, from 0 to the token count
+  std::vector<std::int32_t> bounds;                      // document bounds, rising from 0 to used()
+  // The place of each token where every row begins at a multiple of sequence_length, counted over this batch or over
+  // all rows of the step. Dropout goes by it, so that masks don't depend on how full other rows are, nor, counted over
+  // the step, on which rank and micro-batch a row is dealt to. Empty: token i has place i of this batch.
+  std::vector<std::int32_t> places = {};
+  bool places_of_step = false;
+  std::int64_t used() const { return bounds.empty() ? 0 : bounds.back(); }
   std::int64_t supervised() const;
 };
+
+// Tokens that are computed for a batch that uses `used` of its `planned` ones: none for none, else the next multiple
+// of 64 or more tokens, so large that a run meets at most 32 different counts (half-precision products are prepared
+// for each count, which costs about 0.3 ms and 0.1 MB a product).
+std::int64_t computed_tokens(std::int64_t used, std::int64_t planned);
 
 struct EngineOptions {
   plan::StepShape
@@ -27,6 +41,8 @@ struct EngineOptions {
   LaneOptions lanes;              // threads count only with several ranks
   float dropout = 0.f;
   std::uint64_t seed = 0;
+  // Makes the backend. Tests put one in between that counts.
+  std::function<std::unique_ptr<kernels::Kernels>(Dtype)> kernels = kernels::make_cpu_kernels;
 };
 
 class Engine {
@@ -44,7 +60,8 @@ class Engine {
                         const kernels::AdamW& optimizer, double max_grad_norm, double loss_scale = 1);
   // Completes whole weights after each rank has set the elements it needs. Collective.
   void gather_weights();
-  // Summed loss of one batch; each token's loss too when `token_losses` has room for all tokens of the batch.
+  // Summed loss of one batch; each token's loss too where `token_losses` is given, which has an entry for each
+  // planned token: 0 where nothing is supervised and behind the used ones.
   double evaluate(const HostBatch& batch, std::span<float> token_losses = {});
   // Gradients of one step without the update, for tests and tools: they stay in params().grads() until the
   // next call, or until params().clear_grads(), which must come before the next train_step.
@@ -62,8 +79,9 @@ class Engine {
 
  private:
   void require_same_lists() const;
-  void require_sound(const HostBatch& batch, std::int64_t tokens) const;
-  layers::BatchView load(const HostBatch& batch, std::int64_t slot, std::int64_t tokens);
+  void reserve_bounds();
+  void require_sound(const HostBatch& batch, std::int64_t planned) const;
+  layers::BatchView load(const HostBatch& batch, std::size_t number, std::int64_t planned);
   StepResult play(const schedule::Schedule& list, std::span<const HostBatch> micros, std::int64_t supervised,
                   StepInput input);
 
@@ -79,6 +97,7 @@ class Engine {
   Model blocks_;
   std::unique_ptr<Executor> executor_;
   std::vector<layers::BatchView> views_;
+  std::vector<std::vector<std::int32_t>> bounds_;  // of each micro-batch, then of evaluation's batch
 };
 
 // Fills the rotary tables of `positions` positions; returns views into `tables`, absent for learned

@@ -123,6 +123,7 @@ layers::BlockData Executor::block_data(const Op& op) const {
 }
 
 void Executor::forward(const Op& op, bool recompute) {
+  if (idle(op)) return;
   layers::BlockData data = block_data(op);
   data.x_ND = activation(op, SlotKind::X, op.block);
   data.y_ND = activation(op, SlotKind::X, op.block + 1);
@@ -132,6 +133,7 @@ void Executor::forward(const Op& op, bool recompute) {
 
 void Executor::head(const Op& op) {
   clear_born_gradients(op);
+  if (idle(op)) return;
   layers::HeadData data;
   data.block = block_data(op);
   data.block.x_ND = activation(op, SlotKind::X, op.block);
@@ -143,10 +145,8 @@ void Executor::head(const Op& op) {
   data.grad_scale = static_cast<float>(input_->loss_scale / static_cast<double>(input_->supervised));
   double loss = 0;
   data.loss_sum = &loss;
-  if (!input_->token_losses.empty()) {
-    const std::int64_t N = batch(op).tokens_N.cols;
-    data.loss_N = View(input_->token_losses.data() + op.micro * N, 1, N);
-  }
+  if (!input_->token_losses.empty())
+    data.loss_N = View(input_->token_losses.data(), 1, batch(op).tokens_N.cols);
   model_.head->loss(data);
   sums_[0] += loss;
   result_.loss_sum = sums_[0];
@@ -154,6 +154,7 @@ void Executor::head(const Op& op) {
 
 void Executor::backward(const Op& op) {
   clear_born_gradients(op);
+  if (idle(op)) return;
   layers::BlockData data = block_data(op);
   data.x_ND = activation(op, SlotKind::X, op.block);
   data.d_ND = activation(op, SlotKind::D, -1);

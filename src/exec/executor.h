@@ -32,7 +32,7 @@ struct StepInput {
   double loss_scale = 1;          // gradients carry this factor until the norm; a power of two
   kernels::AdamW optimizer;       // lr, betas, eps, decay, t; the slices are filled in here
   double max_grad_norm = 0;       // 0: no clipping
-  std::span<float> token_losses;  // optional, evaluation: each token's loss, micro after micro
+  std::span<float> token_losses;  // optional, evaluation's one micro-batch: room for each token's loss
 };
 
 // The same on all ranks, but for the seconds.
@@ -78,6 +78,8 @@ class Executor {
   const layers::BatchView& batch(const schedule::Op& op) const {
     return input_->micros[static_cast<std::size_t>(op.micro)];
   }
+  // A rank without rows computes nothing, but is there when ranks meet.
+  bool idle(const schedule::Op& op) const { return batch(op).tokens_N.cols == 0; }
   layers::BlockData block_data(const schedule::Op& op) const;
   // Where the op finds a block's weights, and where it adds its gradient (null for a frozen block).
   const void* weights(const schedule::Op& op, int block) const;

@@ -23,8 +23,11 @@ struct AttentionShape {
   float scale = 1.f;
   int window = 0;
   float dropout = 0.f;
-  RandomStream random;  // element (row i of the batch, head h, key's distance i - j) decides each kept p
-  std::int64_t first_row = 0;  // global number of token 0, so that masks do not depend on how rows are split
+  RandomStream random;  // element (number of row i, head h, key's distance i - j) decides each kept p
+  // Token i has the number first_row + row_N[i], or first_row + i where row_N is absent, so that masks do not depend
+  // on how rows are split and laid out.
+  std::int64_t first_row = 0;
+  View row_N;  // i32, not negative
 };
 
 struct Attention {

@@ -138,8 +138,8 @@ inline Ints lanes_within(int first, int low, int high) {
 inline void dropout_factors(const AttentionShape& s, std::int64_t row, int head, std::int64_t query,
                             std::int64_t key, int keys, float* factors) {
   const float kept = 1.f / (1.f - s.dropout);
-  const std::uint64_t base = (std::uint64_t(s.first_row + row) * std::uint64_t(s.heads) + std::uint64_t(head))
-                             << 24;
+  const std::int64_t number = s.first_row + (s.row_N ? s.row_N.as<const std::int32_t>()[row] : row);
+  const std::uint64_t base = (std::uint64_t(number) * std::uint64_t(s.heads) + std::uint64_t(head)) << 24;
   std::fill_n(factors, kTile, 0.f);
   std::int64_t quad = -1;
   std::array<std::uint32_t, 4> words{};

@@ -44,8 +44,8 @@ void fill_words(const RandomStream& stream, std::uint64_t group, std::uint32_t* 
 }
 
 template <bool kAccumulate, typename T>
-void dropout_row(const Dropout& a, std::int64_t row, const T* x_D, T* y_D, std::int64_t D) {
-  const std::int64_t start = (a.first_row + row) * D;
+void dropout_row(const Dropout& a, std::int64_t number, const T* x_D, T* y_D, std::int64_t D) {
+  const std::int64_t start = number * D;
   const float p = a.p, scale = 1.f / (1.f - a.p);
   std::uint32_t words[kBlock];
   for (std::int64_t block = start / 4 * 4; block < start + D; block += kBlock) {
@@ -67,14 +67,17 @@ void dropout_typed(const Dropout& a) {
   const std::int64_t N = a.x_ND.rows, D = a.x_ND.cols;
   const Rows<const T> x(a.x_ND);
   const Rows<T> y(a.y_ND);
+  const std::int32_t* const numbers = a.row_N ? a.row_N.as<const std::int32_t>() : nullptr;
 #pragma omp parallel for schedule(static) if (N * D > kWorthThreads)
-  for (std::int64_t n = 0; n < N; ++n) dropout_row<kAccumulate>(a, n, x[n], y[n], D);
+  for (std::int64_t n = 0; n < N; ++n)
+    dropout_row<kAccumulate>(a, a.first_row + (numbers == nullptr ? n : numbers[n]), x[n], y[n], D);
 }
 
 }  // namespace
 
 void CpuKernels::dropout(const Dropout& a) {
   require(has_shape(a.y_ND, a.x_ND.rows, a.x_ND.cols), "dropout", "shapes of x and y differ");
+  require(!a.row_N || a.row_N.size() == a.x_ND.rows, "dropout", "not every row has a number");
   with_type(a.x_ND.dtype, "dropout", [&](auto type) {
     using T = decltype(type);
     a.accumulate ? dropout_typed<true, T>(a) : dropout_typed<false, T>(a);

@@ -22,6 +22,7 @@ kernels::AttentionShape AttentionPart::shape(const BlockData& data) const {
     s.dropout = dropout(data);
     s.random = stream(data, Site::attention);
     s.first_row = data.batch->first_row;
+    s.row_N = data.batch->row_N;
   }
   return s;
 }
@@ -60,13 +61,14 @@ void AttentionPart::add_branch(const BlockData& data, Site site, kernels::Linear
   const View branch = forward_scratch(run_, data)["branch"];
   linear.y_NO = branch;
   run_.kernels->linear(linear);
-  run_.kernels->dropout({branch, y_ND, dropout(data), stream(data, site), data.batch->first_row, true});
+  run_.kernels->dropout(
+      {branch, y_ND, dropout(data), stream(data, site), data.batch->first_row, true, data.batch->row_N});
 }
 
 View AttentionPart::branch_gradient(const BlockData& data, Site site, View branch_ND) const {
   if (dropout(data) == 0.f) return data.d_ND;
-  run_.kernels->dropout(
-      {data.d_ND, branch_ND, dropout(data), stream(data, site), data.batch->first_row, false});
+  run_.kernels->dropout({data.d_ND, branch_ND, dropout(data), stream(data, site), data.batch->first_row,
+                         false, data.batch->row_N});
   return branch_ND;
 }
 

@@ -21,7 +21,9 @@ namespace zt::layers {
 struct BatchView {
   View tokens_N, positions_N, target_N;  // i32
   std::span<const std::int32_t> bounds;  // document bounds, from 0 to N
-  std::int64_t first_row = 0;            // number of token 0 in the global batch of the step
+  // Token n has the number first_row + row_N[n] in the global batch of the step: dropout counts by it.
+  std::int64_t first_row = 0;
+  View row_N = {};  // i32; absent: n itself
 };
 
 // Keys and values of the tokens before, for generation: [capacity, K*d] each, `length` rows in use.

@@ -33,15 +33,15 @@ void EmbeddingBlock::forward(const BlockData& data) {
   const Tables t(run_, data);
   run_.kernels->embedding({data.batch->tokens_N, data.batch->positions_N, t.wte_VD, t.wpe_PD, data.y_ND});
   if (data.training && run_.dropout > 0.f)
-    run_.kernels->dropout(
-        {data.y_ND, data.y_ND, run_.dropout, embedding_stream(run_, data), data.batch->first_row});
+    run_.kernels->dropout({data.y_ND, data.y_ND, run_.dropout, embedding_stream(run_, data),
+                           data.batch->first_row, false, data.batch->row_N});
 }
 
 void EmbeddingBlock::backward(const BlockData& data) {
   const Tables t(run_, data);
   if (run_.dropout > 0.f)
-    run_.kernels->dropout(
-        {data.d_ND, data.d_ND, run_.dropout, embedding_stream(run_, data), data.batch->first_row});
+    run_.kernels->dropout({data.d_ND, data.d_ND, run_.dropout, embedding_stream(run_, data),
+                           data.batch->first_row, false, data.batch->row_N});
   run_.kernels->embedding_backward(
       {data.batch->tokens_N, data.batch->positions_N, data.d_ND, t.dwte_VD, t.dwpe_PD});
 }

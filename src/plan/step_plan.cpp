@@ -28,7 +28,7 @@ BlockBytes block_bytes(const spec::BlockSpec& block, const StepShape& shape) {
   return bytes;
 }
 
-std::int64_t batch_bytes(const RunShape& run) { return 3 * aligned(run.tokens * 4); }
+std::int64_t batch_bytes(const RunShape& run) { return (run.dropout ? 4 : 3) * aligned(run.tokens * 4); }
 
 std::int64_t rope_table_bytes(const spec::ModelSpec& model, std::int64_t positions) {
   return model.family == spec::Family::llama ? 2 * aligned(positions * (model.head_size / 2) * 4) : 0;

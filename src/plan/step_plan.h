@@ -45,7 +45,7 @@ struct BlockBytes {
 };
 BlockBytes block_bytes(const spec::BlockSpec& block, const StepShape& shape);
 
-// Bytes of one micro-batch's token ids, positions and targets.
+// Bytes of one micro-batch's token ids, positions and targets, and with dropout the numbers of its tokens.
 std::int64_t batch_bytes(const RunShape& run);
 // cos and sin for `positions` positions, fp32; 0 for learned positions.
 std::int64_t rope_table_bytes(const spec::ModelSpec& model, std::int64_t positions);

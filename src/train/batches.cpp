@@ -35,10 +35,12 @@ StepBatch step_batch(const data::Dataset& rows, const StepSamples& s, comm::Comm
     for (std::int64_t sample = first; sample < std::min(first + s.rows, s.end); ++sample)
       micro.push_back(rows.row(data::row_of_sample(sample, rows.rows(), s.seed)));
     batch.micros.push_back(data::make_batch(micro, s.rows, length));
-    const std::span<const std::int32_t> targets = batch.micros.back().targets;
-    for (std::size_t i = 0; i < micro.size(); ++i)
-      mine[static_cast<std::size_t>(m * s.rows) + i] = facts_of(
-          micro[i], targets.subspan(i * static_cast<std::size_t>(length), static_cast<std::size_t>(length)));
+    std::span<const std::int32_t> targets = batch.micros.back().targets;
+    for (std::size_t i = 0; i < micro.size(); ++i) {
+      const std::size_t ids = micro[i].ids.size();
+      mine[static_cast<std::size_t>(m * s.rows) + i] = facts_of(micro[i], targets.first(ids));
+      targets = targets.subspan(ids);
+    }
   }
   std::vector<RowFacts> all(mine.size() * static_cast<std::size_t>(comm.size()));
   comm.exchange<RowFacts>(mine, all);

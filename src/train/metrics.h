@@ -17,7 +17,7 @@ struct StepMetrics {
   double loss = 0;                     // sum of losses / supervised tokens
   std::int64_t supervised_tokens = 0;  // positions with a target
   std::int64_t tokens = 0;             // real ids
-  std::int64_t slots = 0;              // computed positions, padding included
+  std::int64_t slots = 0;              // room for ids: rows x length
   double learning_rate = 0;
   double grad_norm = 0;  // before clipping
   double loss_scale = 1;

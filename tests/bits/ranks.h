@@ -54,7 +54,8 @@ inline exec::EngineOptions engine_options(const ZeroCase& c, std::int64_t rows, 
   return o;
 }
 
-// `step_rows(step)` are the rows of the global batch; micro-batch m of rank r is number m * ranks + r.
+// `step_rows(step)` are the rows of the global batch; micro-batch m of rank r is number m * ranks + r, empty where there
+// are too few rows.
 inline ZeroTrace train_over_ranks(const spec::ModelSpec& model, const ZeroCase& c, std::int64_t rows,
                                   std::int64_t length, int steps,
                                   const std::function<std::vector<data::Row>(int)>& step_rows,
@@ -78,6 +79,7 @@ inline ZeroTrace train_over_ranks(const spec::ModelSpec& model, const ZeroCase& 
       const auto all = micro_batches(step_rows(step), rows, length);
       std::vector<exec::HostBatch> mine;
       for (std::size_t i = rank; i < all.size(); i += std::size_t(c.ranks)) mine.push_back(all[i]);
+      while (std::int64_t(mine.size()) < c.micros) mine.push_back(data::make_batch({}, rows, length));
       kernels::AdamW a = optimizer;
       a.t = step;
       const auto r = engine.train_step(mine, supervised(all), std::uint32_t(step), a, 1.0);

@@ -347,6 +347,40 @@ TEST_CASE("attention: dropout repeats for rows at other places of the batch with
   }
 }
 
+TEST_CASE(
+    "attention: documents in another order get the masks of their rows' numbers, forward and backward") {
+  for (const Backend& backend : backends())
+    for (const Dtype dtype : formats()) {
+      const auto k = backend.make();
+      const Case in_order{dtype, 2, 1, 8, 0, 0.5f, {0, 40, 130}},
+          swapped{dtype, 2, 1, 8, 0, 0.5f, {0, 90, 130}};
+      Buffers a(in_order), b(swapped);
+      std::vector<std::int32_t> numbers;
+      for (std::int32_t i = 0; i < 130; ++i) numbers.push_back(i < 90 ? 40 + i : i - 90);
+      const auto swap_rows = [](const Vec& x, std::int64_t cols) {
+        Vec y = rows_of(x, cols, 40, 90);
+        const Vec rest = rows_of(x, cols, 0, 40);
+        y.insert(y.end(), rest.begin(), rest.end());
+        return y;
+      };
+      b.q.assign(swap_rows(a.q.values(), 16));
+      b.k.assign(swap_rows(a.k.values(), 8));
+      b.v.assign(swap_rows(a.v.values(), 8));
+      b.grad.assign(swap_rows(a.grad.values(), 16));
+      a.forward(*k);
+      a.backward(*k);
+      kernels::AttentionShape shape = swapped.shape();
+      shape.row_N = View(numbers.data(), 1, 130);
+      k->attention({b.q, b.k, b.v, b.o, b.lse, swapped.bounds, shape});
+      k->attention_backward(
+          {b.q, b.k, b.v, b.o, b.lse, b.grad, b.dq, b.dk, b.dv, b.delta, swapped.bounds, shape});
+      CHECK(b.o.values() == swap_rows(a.o.values(), 16));
+      CHECK(b.dq.values() == swap_rows(a.dq.values(), 16));
+      CHECK(b.dk.values() == swap_rows(a.dk.values(), 8));
+      CHECK(b.dv.values() == swap_rows(a.dv.values(), 8));
+    }
+}
+
 TEST_CASE("attention: bounds that do not cover the tokens are refused") {
   for (const Backend& backend : backends()) {
     for (const Bounds& bounds : {Bounds{}, Bounds{0, 9}, Bounds{1, 10}, Bounds{0, 7, 5, 10}}) {

@@ -74,6 +74,23 @@ TEST_CASE("dropout: the share of kept elements is 1 - p, and the mean is kept") 
   }
 }
 
+TEST_CASE("dropout: rows with numbers get the mask of those numbers") {
+  std::vector<std::int32_t> numbers = {3, 0, 1 << 30, 4};
+  for (const Backend& backend : backends())
+    for (const std::int64_t first_row : {std::int64_t{0}, std::int64_t{1} << 40}) {
+      const auto k = backend.make();
+      Guarded x(Dtype::f32, 4, 50), y(Dtype::f32, 4, 50), one(Dtype::f32, 1, 50);
+      x.fill_normal(1);
+      k->dropout({x, y, 0.5f, kStream, first_row, false, View(numbers.data(), 1, 4)});
+      const Vec all = y.values();
+      for (std::int64_t n = 0; n < 4; ++n) {
+        k->dropout({x.view().slice(n, 1), one, 0.5f, kStream, first_row + numbers[std::size_t(n)], false});
+        check_equal("y", one, Vec(all.begin() + n * 50, all.begin() + (n + 1) * 50));
+      }
+      CHECK_THROWS_AS(k->dropout({x, y, 0.5f, kStream, 0, false, View(numbers.data(), 1, 3)}), Error);
+    }
+}
+
 TEST_CASE("dropout: rows computed in pieces get the mask they get together, and other streams another") {
   for (const Backend& backend : backends()) {
     const auto k = backend.make();

@@ -22,7 +22,8 @@ void for_pairs(std::span<const std::int32_t> bounds, int window, F f) {
 // What dropout multiplies p_ij with.
 inline double dropout_factor(const kernels::AttentionShape& s, std::int64_t i, std::int64_t j, int head) {
   if (s.dropout <= 0) return 1;
-  const std::uint64_t row = std::uint64_t(s.first_row + i), distance = std::uint64_t(i - j);
+  const std::int64_t number = s.row_N ? s.row_N.as<const std::int32_t>()[i] : i;
+  const std::uint64_t row = std::uint64_t(s.first_row + number), distance = std::uint64_t(i - j);
   const auto words =
       s.random.words((row * std::uint64_t(s.heads) + std::uint64_t(head)) * 16777216u + distance / 4);
   return double(words[distance % 4] >> 8) / 16777216.0 < double(s.dropout) ? 0 : 1 / (1 - double(s.dropout));

@@ -105,16 +105,48 @@ TEST_CASE("dataset: a length below 2 is refused instead of going on for ever") {
     CHECK_THROWS_AS(Dataset(text.path(), "t", length, true), Error);
 }
 
-TEST_CASE("batch: positions restart, targets are the next label, padding supervises nothing") {
-  Row a{"a", {5, 6, 7, 8, 9}, {5, 6, 7, 8, 9}, {0, 3, 5}};
-  Row b{"b", {1, 2}, {1, 2}, {0, 2}};
+TEST_CASE("batch: rows lie one behind the other, positions restart, targets are the next label") {
+  const Row a{"a", {5, 6, 7, 8, 9}, {5, 6, 7, 8, 9}, {0, 3, 5}};
+  const Row b{"b", {1, 2}, {1, 2}, {0, 2}};
   const exec::HostBatch batch = make_batch(std::vector<Row>{a, b}, 3, 6);
-  CHECK(batch.tokens == Ids{5, 6, 7, 8, 9, 0, 1, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0});
+  CHECK(batch.used() == 7);
+  CHECK(batch.bounds == Ids{0, 3, 5, 7});
+  CHECK(batch.tokens == Ids{5, 6, 7, 8, 9, 1, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0});
   CHECK(batch.targets ==
-        Ids{6, 7, -100, 9, -100, -100, 2, -100, -100, -100, -100, -100, -100, -100, -100, -100, -100, -100});
-  CHECK(batch.positions == Ids{0, 1, 2, 0, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0});
-  CHECK(batch.bounds == Ids{0, 3, 5, 6, 8, 12, 18});
+        Ids{6, 7, -100, 9, -100, 2, -100, -100, -100, -100, -100, -100, -100, -100, -100, -100, -100, -100});
+  CHECK(batch.positions == Ids{0, 1, 2, 0, 1, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0});
+  CHECK(batch.places == Ids{0, 1, 2, 3, 4, 6, 7, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0});
   CHECK(batch.supervised() == 4);
+}
+
+TEST_CASE("batch: rows that have a number in the step get the places of that number") {
+  const std::vector<Row> rows(2, Row{"r", {1, 2}, {1, 2}, {0, 2}});
+  const std::vector<std::int64_t> numbers = {7, 2};
+  const exec::HostBatch batch = make_batch(rows, 2, 3, numbers);
+  CHECK(batch.places_of_step);
+  CHECK(batch.places == Ids{21, 22, 6, 7, 0, 0});
+  CHECK_FALSE(make_batch(rows, 2, 3).places_of_step);
+  CHECK_THROWS_WITH_AS(make_batch(rows, 3, 3, std::span(numbers).first(1)), "2 rows have 1 numbers", Error);
+}
+
+TEST_CASE("batch: without rows, and behind the last one, nothing is used") {
+  const exec::HostBatch none = make_batch({}, 2, 3);
+  CHECK(none.used() == 0);
+  CHECK(none.bounds == Ids{0});
+  CHECK(none.tokens.size() == 6);
+  CHECK(none.supervised() == 0);
+}
+
+// bug-kinds B11.
+TEST_CASE("batch: rows of 5 and 9 ids, 3 of them trained, fill 14 of 32 slots and supervise 3") {
+  Row five{"five", {1, 2, 3, 4, 5}, {-100, -100, -100, -100, 5}, {0, 5}};
+  Row nine{"nine", {1, 2, 3, 4, 5, 6, 7, 8, 9}, Ids(9, -100), {0, 9}};
+  nine.labels[7] = 8;
+  nine.labels[8] = 9;
+  const exec::HostBatch batch = make_batch(std::vector<Row>{five, nine}, 2, 16);
+  CHECK(batch.tokens.size() == 32);
+  CHECK(batch.used() == 14);
+  CHECK(batch.supervised() == 3);
 }
 
 TEST_CASE("batch: a label that is not trained is no target, and the first label of a document never is") {

@@ -367,7 +367,14 @@ TEST_CASE("engine: a batch that does not fit the plan or the model is refused be
   CHECK(with([](Batch& b) { b.positions[3] = 16; }).find("position 16") != std::string::npos);
   CHECK(with([](Batch& b) { b.bounds = {0, 9, 9, 16}; }).find("bounds") != std::string::npos);
   CHECK(with([](Batch& b) { b.bounds = {0, 17}; }).find("bounds") != std::string::npos);
+  CHECK(with([](Batch& b) { b.bounds = {}; }).find("bounds") != std::string::npos);
+  CHECK(with([](Batch& b) { b.places[3] = -1; }).find("place -1") != std::string::npos);
+  CHECK(with([](Batch& b) { b.places[15] = 16; }).find("place 16") != std::string::npos);
+  CHECK(with([](Batch& b) { b.places.pop_back(); }).find("16 tokens has 15 places") != std::string::npos);
   CHECK(with([](Batch& b) { b.tokens.pop_back(); }).find("15 tokens") != std::string::npos);
+  std::vector<float> losses(15);
+  CHECK(problem_of([&] { engine.evaluate(good[0], losses); }).find("15 losses for 16 planned tokens") !=
+        std::string::npos);
   CHECK(problem_of([&] { engine.train_step({}, 1, 1, optimizer(1), 1.0); }).find("0 with 1 supervised") !=
         std::string::npos);
   CHECK(problem_of([&] { engine.train_step(good, 0, 1, optimizer(1), 1.0); }).find("0 supervised") !=
