@@ -43,6 +43,35 @@ std::int64_t touched_bytes(const fs::path& file) {
   return sum;
 }
 
+// bug-kinds B35.
+TEST_CASE(
+    "load: a tokenizer that can make an id without an embedding row is refused, with the token's name") {
+  const auto bytes = text::byte_tokenizer();  // 264 ids
+  recipe::Model from_scratch;
+  from_scratch.config = config_of(16, 1);
+  CHECK(open_model(from_scratch, *bytes).spec.vocab == 264);
+  from_scratch.config["vocab_size"] = 263;
+  const test::ScratchDir scratch;
+  ModelSource folder;
+  folder.config = from_scratch.config;
+  folder.spec = spec::from_config(folder.config, "test");
+  shard::ParamStore store(folder.spec, Dtype::f32, false);
+  shard::initialise(store, folder.spec, 1);
+  export_weights(scratch.path() / "model", folder, store, *bytes, Dtype::f32);
+  recipe::Model from_folder;
+  from_folder.base = scratch.path() / "model";
+  for (const recipe::Model& model : {from_scratch, from_folder}) {
+    try {
+      open_model(model, *bytes);
+      FAIL("must be refused");
+    } catch (const Error& e) {
+      CHECK(exit_status(e.blame()) == 4);
+      CHECK(e.problem() ==
+            "the tokenizer can make id 263 ('<|reserved_2|>'), but the model has only 263 embedding rows");
+    }
+  }
+}
+
 // bug-kinds B65.
 TEST_CASE(
     "load: at stage 3 a rank touches only its share of the files, and all ranks together get every value") {
