@@ -110,6 +110,17 @@ TEST_CASE("format: an added token that is not special is an ordinary word, found
   CHECK(loaded(d)->vocabulary() == 4);
 }
 
+TEST_CASE(
+    "format: a token with a role is a control token, whatever the list of added tokens calls it") {  // B20
+  TestJson d = with_model({{"<", 0}, {"e", 1}, {">", 2}}, TestJson::array());
+  d["added_tokens"] = {added(3, "<e>", {{"special", false}})};
+  CHECK(loaded(d)->encode("<e>") == Ids{3});
+  const auto t = loaded(d, {{"eos_token", "<e>"}});
+  CHECK(t->is_special(3));
+  CHECK(t->encode("<e>") == Ids{0, 1, 2});
+  CHECK(t->encode_with_specials("<e>") == Ids{3});
+}
+
 TEST_CASE("format: a normalized added token is looked for in the normalized text") {
   TestJson d = with_model({{"<unk>", 0}, {"\u2581", 1}, {"a", 2}, {"b", 3}}, TestJson::array());
   d["model"]["unk_token"] = "<unk>";
