@@ -40,7 +40,7 @@ struct Options {
   bool json = false, decode = false;
   int ranks = 1;
   std::string section, tokenizer, model, to, dtype, checkpoint;
-  std::int64_t rows = 3;
+  DataArgs data;
   GenerateArgs generate;
 };
 
@@ -49,6 +49,25 @@ CLI::App* add_command(CLI::App& program, const std::string& name, const std::str
   CLI::App* const command = program.add_subcommand(name, what);
   command->footer("Example:\n  " + example);
   return command;
+}
+
+void add_data_command(CLI::App& program, Options& o, Action& action) {
+  CLI::App* const command = add_command(program, "data",
+                                        "Sum up a recipe's data to stderr, and print rows exactly as they "
+                                        "will be trained, a JSON object a line. To stdout.",
+                                        "zerotrain data --recipe recipes/quickstart.yaml --rows 2 --text");
+  add_recipe(*command, o.data.recipe)->required();
+  command->add_option("--rows", o.data.rows, "How many rows, in training order")
+      ->check(CLI::Range(std::int64_t{0}, kMaxCount))
+      ->capture_default_str();
+  command->add_flag("--text", o.data.text,
+                    "Print rows as text: what is trained is green on a terminal, in \u27e6 \u27e7 elsewhere");
+  command->add_flag("--validation", o.data.validation, "Rows of the validation data");
+  command
+      ->add_option("--audit", o.data.audit,
+                   "Print instead which rows a run had consumed when it saved this checkpoint, in order")
+      ->type_name("DIR");
+  command->callback([&] { action = [&] { return show_data(o.data); }; });
 }
 
 void add_recipe_commands(CLI::App& program, Options& o, Action& action) {
@@ -73,14 +92,7 @@ void add_recipe_commands(CLI::App& program, Options& o, Action& action) {
   add_recipe(*command, o.recipe)->required();
   command->callback([&] { action = [&] { return check(o.recipe); }; });
 
-  command = add_command(program, "data",
-                        "Print rows exactly as they will be trained, a JSON object a line. To stdout.",
-                        "zerotrain data --recipe recipes/quickstart.yaml --rows 2");
-  add_recipe(*command, o.recipe)->required();
-  command->add_option("--rows", o.rows, "How many rows, in training order")
-      ->check(CLI::Range(std::int64_t{0}, kMaxCount))
-      ->capture_default_str();
-  command->callback([&] { action = [&] { return show_data(o.recipe, o.rows); }; });
+  add_data_command(program, o, action);
 
   command = add_command(program, "eval",
                         "Loss of a model on a recipe's validation data, as one JSON line. To stdout.",
@@ -126,6 +138,13 @@ void add_model_commands(CLI::App& program, Options& o, Action& action) {
       ->type_name("DIR")
       ->required();
   command->add_option("--prompt", g.prompt, "What the text begins with");
+  command->add_flag("--chat", g.chat, "The prompt is a user's message; print the model's answer to it");
+  command->add_option("--system", g.system, "With --chat: the system message")->type_name("TEXT");
+  command
+      ->add_option("--template", g.chat_template,
+                   "With --chat: the chat template, as data.chat_template; auto takes the model's own")
+      ->type_name("NAME")
+      ->capture_default_str();
   command->add_flag("--greedy", g.greedy, "Always take the most likely token");
   command->add_option("--temperature", g.temperature, "Below 1 bolder, above 1 wilder")
       ->check(CLI::Range(0.0, 100.0))

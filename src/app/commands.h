@@ -29,12 +29,22 @@ int check(const RecipeArgs& recipe);
 int keys(const std::string& section);
 int schema();
 int manual();
-int show_data(const RecipeArgs& recipe, std::int64_t rows);
+
+struct DataArgs {
+  RecipeArgs recipe;
+  std::int64_t rows = 3;
+  bool text = false, validation = false;
+  std::string audit;  // a checkpoint
+};
+int show_data(const DataArgs& args);
+
 int tokenize(const std::string& tokenizer, bool decode);
 int evaluate(const std::string& model, RecipeArgs recipe);
 
 struct GenerateArgs {
   std::string model, prompt;
+  bool chat = false;
+  std::string system, chat_template = "auto";  // of chat
   bool greedy = false;
   double temperature = 1.0, top_p = 0.95;
   std::int64_t max_tokens = 200;

@@ -9,6 +9,8 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/text.h"
+#include "recipe/words.h"
+#include "text/chat_choice.h"
 #include "train/generate.h"
 #include "train/model_source.h"
 
@@ -87,14 +89,49 @@ static std::optional<std::int32_t> start_token(const text::Tokenizer& tokenizer,
   return no_prompt ? tokenizer.eos() : std::nullopt;
 }
 
+static recipe::ChatTemplate parse_template(const std::string& name) {
+  std::vector<std::string> names;
+  for (const auto& word : recipe::words(recipe::ChatTemplate{})) {
+    if (name == word.text) return word.value;
+    names.emplace_back(word.text);
+  }
+  throw Error(Blame::usage, cat("--template: there is no chat template '", name, "'"),
+              cat("choose one of ", join(names, ", ")));
+}
+
+// What the model sees, and after which ids its answer is complete.
+struct Prompt {
+  std::vector<std::int32_t> ids;
+  std::vector<int> stop;
+  bool shown = true;  // the text goes on from the prompt, so it is printed first
+};
+
+static Prompt chat_prompt(const GenerateArgs& args, const text::Tokenizer& tokenizer, std::vector<int> stop) {
+  const text::ChatTemplate chat(text::choose_chat(parse_template(args.chat_template), std::nullopt,
+                                                  recipe::AddBos::automatic, tokenizer, std::nullopt),
+                                tokenizer);
+  text::Conversation conversation;
+  if (!args.system.empty())
+    conversation.messages.push_back({text::Role::system, args.system, "", std::nullopt});
+  conversation.messages.push_back({text::Role::user, args.prompt, "", std::nullopt});
+  stop.push_back(chat.turn_end());
+  return {chat.prompt(conversation), std::move(stop), false};
+}
+
+static Prompt plain_prompt(const GenerateArgs& args, const text::Tokenizer& tokenizer,
+                           std::vector<int> stop) {
+  Prompt prompt{{}, std::move(stop)};
+  if (const auto start = start_token(tokenizer, args.prompt.empty())) prompt.ids.push_back(*start);
+  std::ranges::copy(tokenizer.encode(args.prompt), std::back_inserter(prompt.ids));
+  return prompt;
+}
+
 int generate(const GenerateArgs& args) {
   const train::ModelSource source = train::open_any_model(args.model);
   const auto tokenizer = text::load_tokenizer(train::tokenizer_folder(args.model));
-  const std::vector<std::int32_t> content = tokenizer->encode(args.prompt);
-  std::vector<std::int32_t> prompt;
-  if (const auto start = start_token(*tokenizer, args.prompt.empty())) prompt.push_back(*start);
-  std::ranges::copy(content, std::back_inserter(prompt));
-
+  const std::vector<int> ends(source.spec.eos_tokens.begin(), source.spec.eos_tokens.end());
+  const Prompt start = (args.chat ? chat_prompt : plain_prompt)(args, *tokenizer, ends);
+  const std::vector<std::int32_t>& prompt = start.ids;
   train::require_prompt(prompt, source.spec.max_positions);
 
   // The cache need not hold more than this text can use.
@@ -103,9 +140,10 @@ int generate(const GenerateArgs& args) {
   exec::Decoder decoder(source.spec, Dtype::f32, std::min(context, std::max<std::int64_t>(1, wanted)));
   train::load_weights(source, decoder.params(), 0);
   TextStream out(*tokenizer);
-  for (const std::int32_t id : content) out.add(id);
+  if (start.shown)
+    for (const std::int32_t id : tokenizer->encode(args.prompt)) out.add(id);
   const train::SamplingOptions options{args.greedy, args.temperature, args.top_p, args.max_tokens, args.seed};
-  train::generate(decoder, prompt, source.spec.eos_tokens, options, [&out](std::int32_t id) { out.add(id); });
+  train::generate(decoder, prompt, start.stop, options, [&out](std::int32_t id) { out.add(id); });
   out.finish();
   return 0;
 }

@@ -6,7 +6,6 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "comm/mpi.h"
-#include "data/order.h"
 #include "recipe/recipe.h"
 #include "spec/freeze.h"
 #include "train/evaluate.h"
@@ -72,26 +71,6 @@ int schema() {
 
 int manual() {
   std::cout << recipe::manual_markdown();
-  return 0;
-}
-
-int show_data(const RecipeArgs& args, std::int64_t rows) {
-  const recipe::Loaded loaded = load(args);
-  const train::Setup s = train::open(loaded.recipe, train::Use::looking);
-  const data::Dataset& train = *s.data.train;
-  log::info(cat("training: ", with_commas(train.documents()), " documents, ", with_commas(train.tokens()),
-                " tokens, ", with_commas(train.rows()), " rows of up to ", train.length(), " ids"));
-  if (s.data.validation)
-    log::info(cat("validation: ", with_commas(s.data.validation->documents()), " documents, ",
-                  with_commas(s.data.validation->tokens()), " tokens, ",
-                  with_commas(s.data.validation->rows()), " rows"));
-  for (std::int64_t i = 0; i < std::min(rows, train.rows()); ++i) {
-    const data::Row row =
-        train.row(data::row_of_sample(i, train.rows(), static_cast<std::uint64_t>(loaded.recipe.run.seed)));
-    std::cout
-        << Json{{"id", row.id}, {"ids", row.ids}, {"labels", row.labels}, {"documents", row.documents}}.dump()
-        << "\n";
-  }
   return 0;
 }
 

@@ -41,6 +41,13 @@ std::optional<Error> attempt(const std::function<void()>& work) noexcept {
   }
 }
 
+void work_and_agree(Communicator& communicator, const std::function<void()>& work,
+                    const std::function<void()>& idle) {
+  const std::optional<Error> mine = attempt(work);
+  communicator.rendezvous(idle);
+  agree(communicator, mine);
+}
+
 void agree(Communicator& communicator, const std::optional<Error>& mine) {
   const Status status = status_of(mine);
   std::vector<Status> all(std::size_t(communicator.size()));

@@ -25,6 +25,11 @@ std::optional<Error> attempt(const std::function<void()>& work) noexcept;
 // its number in front unless all failed alike.
 void agree(Communicator& communicator, const std::optional<Error>& mine);
 
+// Collective: `work`, which may take ranks very different times, then agree. Whoever waits calls `idle`, as in
+// Communicator::rendezvous.
+void work_and_agree(Communicator& communicator, const std::function<void()>& work,
+                    const std::function<void()>& idle);
+
 // Collective. Where `fingerprint` (of equal length everywhere) is not the same on all ranks, all throw the same Error:
 // "ranks 0 and 2 WHAT (fingerprints A and B)", with the first rank that differs from rank 0. A difference that is found
 // here would else train on, silently wrong, or end in a collective that waits for another.

@@ -102,4 +102,8 @@ void Communicator::barrier() {
   if (size_ > 1) do_barrier();
 }
 
+void Communicator::rendezvous(const std::function<void()>& idle) {
+  if (size_ > 1) do_rendezvous(idle);
+}
+
 }  // namespace zt::comm

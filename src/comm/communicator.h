@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <exception>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -51,6 +52,10 @@ class Communicator {
     exchange(std::as_bytes(mine), std::as_writable_bytes(all));
   }
   void barrier();
+  // A barrier without a time limit, for ranks whose work before it may take very different times: waiting calls `idle`
+  // again and again, at most every millisecond or so. Nothing of the other collectives is open meanwhile. Errors as
+  // theirs when another rank fails.
+  void rendezvous(const std::function<void()>& idle);
 
   // From any thread: this rank has failed for the reason given. Its collectives under way and to come throw
   // Error(peer) instead of waiting for others; where ranks are threads, so do those of the others.
@@ -74,6 +79,7 @@ class Communicator {
   virtual void do_broadcast(std::byte* data, std::int64_t bytes, int root) = 0;
   virtual void do_exchange(std::span<const std::byte> mine, std::span<std::byte> all) = 0;
   virtual void do_barrier() = 0;
+  virtual void do_rendezvous(const std::function<void()>& idle) = 0;
 
  private:
   int rank_, size_;

@@ -130,6 +130,7 @@ class Messages : public Communicator {
   void do_broadcast(std::byte* data, std::int64_t bytes, int root) override;
   void do_exchange(std::span<const std::byte> mine, std::span<std::byte> all) override;
   void do_barrier() override;
+  void do_rendezvous(const std::function<void()>& idle) override { ranks_->rendezvous(idle); }
 
   int to(int step) const { return (rank() + step) % size(); }
   int from(int step) const { return (rank() - step + size()) % size(); }

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "comm/peers.h"
 
 namespace zt::comm {
 
@@ -68,6 +69,18 @@ bool Ranks::on_one_node() const {
   check_mpi(MPI_Comm_size(node, &together), "MPI_Comm_size");
   MPI_Comm_free(&node);
   return together == size();
+}
+
+void Ranks::rendezvous(const std::function<void()>& idle) const {
+  MPI_Request request = MPI_REQUEST_NULL;
+  check_mpi(MPI_Ibarrier(raw_, &request), "MPI_Ibarrier");
+  Patience patience(kLongestSeconds);
+  for (int here = 0;;) {
+    check_mpi(MPI_Test(&request, &here, MPI_STATUS_IGNORE), "MPI_Test");
+    if (here != 0) return;
+    patience.pause();
+    idle();
+  }
 }
 
 std::vector<int> exchange_colors(Communicator& comm, int color) {

@@ -45,6 +45,8 @@ class Ranks {
   int in_job(int rank) const { return in_job_[std::size_t(rank)]; }
   double timeout_seconds() const { return timeout_seconds_; }
   bool on_one_node() const;
+  // See Communicator::rendezvous.
+  void rendezvous(const std::function<void()>& idle) const;
   bool troubled() const { return troubles_.any(); }
 
  private:

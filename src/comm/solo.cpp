@@ -18,6 +18,7 @@ class Solo : public Communicator {
   void do_broadcast(std::byte*, std::int64_t, int) override {}
   void do_exchange(std::span<const std::byte>, std::span<std::byte>) override {}
   void do_barrier() override {}
+  void do_rendezvous(const std::function<void()>&) override {}
 };
 
 }  // namespace

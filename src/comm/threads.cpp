@@ -87,6 +87,7 @@ class Threads : public Communicator {
   void do_broadcast(std::byte* data, std::int64_t bytes, int root) override;
   void do_exchange(std::span<const std::byte> mine, std::span<std::byte> all) override;
   void do_barrier() override { come_together("barrier"); }
+  void do_rendezvous(const std::function<void()>& idle) override;
 
   int world_rank() const { return group_->members[std::size_t(rank())]; }
   const std::byte* data_of(int rank) const { return group_->data[std::size_t(rank)]; }
@@ -94,7 +95,8 @@ class Threads : public Communicator {
   void publish(const std::byte* data, const Call& call);
   // Returns when no one reads this rank's buffer any more.
   void withdraw(const char* operation);
-  void meet(std::unique_lock<std::mutex>& lock, const char* operation);
+  void meet(std::unique_lock<std::mutex>& lock, const char* operation,
+            const std::function<void()>* idle = nullptr);
   void come_together(const char* operation);
   void stop_if_failed(const char* operation) const;
   std::vector<int> ended_before(std::int64_t meeting) const;
@@ -121,8 +123,9 @@ void Threads::stop_if_failed(const char* operation) const {
 }
 
 // Returns when all ranks of the group are here. After a failure no meeting can become complete, so none of
-// those who gave up is read any more.
-void Threads::meet(std::unique_lock<std::mutex>& lock, const char* operation) {
+// those who gave up is read any more. With `idle` there is no time limit.
+void Threads::meet(std::unique_lock<std::mutex>& lock, const char* operation,
+                   const std::function<void()>* idle) {
   World& world = *group_->world;
   stop_if_failed(operation);
   const std::int64_t meeting = ++group_->arrivals[std::size_t(rank())];
@@ -131,6 +134,11 @@ void Threads::meet(std::unique_lock<std::mutex>& lock, const char* operation) {
     return group_->missing(meeting).empty() || world.cause != nullptr || !ended_before(meeting).empty();
   };
   const auto limit = std::chrono::duration<double>(std::min(world.timeout_seconds, kLongestSeconds));
+  while (idle != nullptr && !world.changed.wait_for(lock, std::chrono::milliseconds(20), settled)) {
+    lock.unlock();
+    (*idle)();
+    lock.lock();
+  }
   const bool in_time = world.changed.wait_for(lock, limit, settled);
   const std::vector<int> missing = group_->missing(meeting);
   if (missing.empty()) return;
@@ -164,6 +172,12 @@ void Threads::publish(const std::byte* data, const Call& call) {
 void Threads::come_together(const char* operation) {
   publish(nullptr, {operation, 0});
   withdraw(operation);
+}
+
+// Nobody looks at another's buffer, so one meeting is enough.
+void Threads::do_rendezvous(const std::function<void()>& idle) {
+  std::unique_lock lock(group_->world->mutex);
+  meet(lock, "rendezvous", &idle);
 }
 
 void Threads::withdraw(const char* operation) {

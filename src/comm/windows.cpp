@@ -84,6 +84,7 @@ class Windows : public Communicator {
   void do_broadcast(std::byte* data, std::int64_t bytes, int root) override;
   void do_exchange(std::span<const std::byte> mine, std::span<std::byte> all) override;
   void do_barrier() override;
+  void do_rendezvous(const std::function<void()>& idle) override { ranks_->rendezvous(idle); }
 
   // Calls write(t, slot of this rank) and read(t) for t = 0 ... rounds - 1, each as soon as it may be.
   template <typename Write, typename Read>

@@ -1,68 +1,64 @@
 #include "data/dataset.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "base/error.h"
 #include "base/text.h"
+#include "data/order.h"
 
 namespace zt::data {
 
-static constexpr std::int32_t kIgnored = -100;
-
-Dataset::Dataset(const std::filesystem::path& tokens, std::string name, std::int64_t length, bool packing)
-    : file_(tokens), name_(std::move(name)), length_(length), packing_(packing) {
-  if (length < 2)
-    throw Error(Blame::usage, cat("data.sequence_length must be at least 2, is ", length),
-                "a row of one token has nothing to predict");
-  Start at{0, 0};
-  while (at.document < file_.documents()) {
-    const Start next = walk(at, [](std::int64_t, std::int64_t, std::int64_t) {});
-    if (useful(at)) starts_.push_back(at);
-    at = next;
+static std::vector<std::int64_t> shares_of(const std::vector<Dataset::Source>& sources) {
+  std::vector<double> weights;
+  std::vector<std::int64_t> rows;
+  for (const Dataset::Source& source : sources) {
+    if (source.weight) weights.push_back(*source.weight);
+    rows.push_back(source.rows->rows());
   }
+  // Without weights every row is drawn once in an epoch.
+  return weights.empty() ? rows : shares_of(weights);
 }
 
-template <typename Take>
-Dataset::Start Dataset::walk(Start at, Take take) const {
-  std::int64_t room = length_;
-  while (room > 0 && at.document < file_.documents()) {
-    const std::int64_t begin = file_.document_begin(at.document) + at.offset;
-    const std::int64_t left = file_.document_begin(at.document + 1) - begin;
-    // The first id of a longer document, alone at the row's end, would train nothing.
-    if (room == 1 && left > 1) break;
-    const std::int64_t count = std::min(room, left);
-    if (count > 0) take(at.document, begin, count);
-    room -= count;
-    // The repeated id alone would train nothing, so a document that just fits is over.
-    if (count < left) return {at.document, at.offset + count - 1};
-    at = {at.document + 1, 0};
-    if (!packing_) break;
+Dataset::Dataset(std::vector<Source> sources, std::int64_t length)
+    : sources_(std::move(sources)), length_(length), mixture_(shares_of(sources_)) {
+  for (const Source& source : sources_) rows_ += source.rows->rows();
+}
+
+std::int64_t Dataset::tokens() const {
+  return std::accumulate(sources_.begin(), sources_.end(), std::int64_t{0},
+                         [](std::int64_t sum, const Source& source) { return sum + source.rows->tokens(); });
+}
+
+std::int64_t Dataset::documents() const {
+  return std::accumulate(
+      sources_.begin(), sources_.end(), std::int64_t{0},
+      [](std::int64_t sum, const Source& source) { return sum + source.rows->documents(); });
+}
+
+Place Dataset::place_of_row(std::int64_t number) const {
+  for (std::size_t s = 0; s < sources_.size(); ++s) {
+    if (number < sources_[s].rows->rows()) return {s, number};
+    number -= sources_[s].rows->rows();
   }
-  return at;
+  throw Error(Blame::bug, "a row behind the last one was asked for");
 }
 
-// A row whose documents all have a single id trains nothing.
-bool Dataset::useful(Start at) const {
-  bool any = false;
-  walk(at, [&any](std::int64_t, std::int64_t, std::int64_t count) { any |= count > 1; });
-  return any;
-}
-
-Row Dataset::row(std::int64_t number) const {
-  const Start start = starts_.at(static_cast<std::size_t>(number));
-  Row row;
-  row.id = cat(name_, "#", start.document, "+", start.offset);
-  row.documents.push_back(0);
-  walk(start, [&](std::int64_t, std::int64_t begin, std::int64_t count) {
-    for (std::int64_t i = 0; i < count; ++i) row.ids.push_back(file_.token(begin + i));
-    row.documents.push_back(static_cast<std::int32_t>(row.ids.size()));
-  });
-  row.labels = row.ids;
-  return row;
+// Each source has an order of its own, so that its passes do not depend on the others.
+Place Dataset::place_of_sample(std::int64_t sample, std::uint64_t seed) const {
+  const Draw draw = mixture_.at(sample);
+  constexpr std::uint64_t kApart = 0x9E3779B97F4A7C15;  // the golden ratio spreads the seeds
+  return {draw.source,
+          row_of_sample(draw.number, sources_[draw.source].rows->rows(), seed + draw.source * kApart)};
 }
 
 std::string Dataset::digest() const {
-  return digest_of(cat(file_.digest(), " length ", length_, " packing ", packing_));
+  std::string all = cat("length ", length_);
+  for (const Source& source : sources_) {
+    all += source.rows->digest();
+    if (source.weight) all += cat(" weight ", *source.weight);
+  }
+  return digest_of(all);
 }
 
 exec::HostBatch make_batch(std::span<const Row> rows, std::int64_t count, std::int64_t length,

@@ -5,44 +5,90 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "data/byte_stream.h"
 
 namespace zt::data {
 namespace fs = std::filesystem;
 
-static std::vector<fs::path> files_of(const fs::path& path, Problems& problems) {
-  if (fs::is_regular_file(path)) return {path};
+namespace {
+
+constexpr const char* kTextEndings[] = {".txt"};
+constexpr const char* kRowEndings[] = {".jsonl", ".json", ".ndjson"};
+
+// "a.json.gz" ends like "a.json".
+std::string ending_of(const fs::path& path) {
+  return (path.extension() == ".gz" ? path.stem() : path).extension().string();
+}
+
+bool is_rows_file(const fs::path& path) { return std::ranges::count(kRowEndings, ending_of(path)) > 0; }
+
+std::vector<fs::path> files_in(const fs::path& folder, bool rows) {
   std::vector<fs::path> files;
-  if (!fs::is_directory(path)) {
-    problems.add(cat(path.string(), " is not there"));
-    return files;
+  for (const auto& entry : fs::directory_iterator(folder)) {
+    const bool fits =
+        rows ? is_rows_file(entry.path()) : std::ranges::count(kTextEndings, ending_of(entry.path())) > 0;
+    if (entry.is_regular_file() && fits) files.push_back(entry.path());
   }
-  for (const auto& entry : fs::directory_iterator(path)) {
-    if (entry.is_regular_file() && entry.path().extension() == ".txt") files.push_back(entry.path());
-  }
-  if (files.empty()) problems.add(cat("folder ", path.string(), " holds no .txt file"));
   std::ranges::sort(files);
   return files;
 }
 
 // By the first two bytes every gzip file has (RFC 1952, section 2.3.1).
-static bool is_compressed(const fs::path& path) {
+bool is_compressed(const fs::path& path) {
   std::ifstream in(path, std::ios::binary);
   return in.get() == 0x1f && in.get() == 0x8b;
 }
 
-std::vector<TextFile> text_files(const std::vector<recipe::Source>& sources) {
+std::string unpacked_text(const fs::path& path) {
+  ByteStream stream(path);
+  std::string text;
+  for (std::vector<char> piece(1 << 20);;) {
+    const std::size_t count = stream.read(piece);
+    text.append(piece.data(), count);
+    if (count < piece.size()) return text;
+  }
+}
+
+}  // namespace
+
+bool holds_rows(const recipe::Source& source) {
+  if (source.format != recipe::Format::text) return true;
+  if (!fs::is_directory(source.path)) return is_rows_file(source.path);
+  return files_in(source.path, false).empty() && !files_in(source.path, true).empty();
+}
+
+std::vector<TextFile> files_of(const recipe::Source& source, Problems& problems) {
+  const fs::path path = source.path;
+  const std::string separator = source.separator.value_or("");
+  if (fs::is_regular_file(path)) return {{path, separator}};
+  std::vector<TextFile> files;
+  if (!fs::is_directory(path)) {
+    problems.add(cat(path.string(), " is not there"));
+    return files;
+  }
+  const bool rows = holds_rows(source);
+  for (fs::path& file : files_in(path, rows)) files.push_back({std::move(file), separator});
+  if (files.empty())
+    problems.add(cat("folder ", path.string(), " holds no ", rows ? ".json or .jsonl" : ".txt", " file"));
+  return files;
+}
+
+std::vector<TextFile> files_of(const std::vector<recipe::Source>& sources) {
   Problems problems;
   std::vector<TextFile> files;
-  for (const recipe::Source& source : sources) {
-    for (fs::path& path : files_of(source.path, problems)) {
-      if (is_compressed(path)) problems.add(cat(path.string(), " is compressed: unpack it first, with zcat"));
-      files.push_back({std::move(path), source.separator.value_or("")});
-    }
-  }
+  for (const recipe::Source& source : sources)
+    for (TextFile& file : files_of(source, problems)) files.push_back(std::move(file));
   problems.throw_if_any(
       Blame::data, "data files have problems:",
-      "a source is a text file, or a folder of .txt files; relative paths start at the current folder");
+      "a source is a file, or a folder of them; relative paths start at the current folder");
   return files;
+}
+
+WholeText::WholeText(const fs::path& path) : packed_(is_compressed(path)) {
+  if (packed_)
+    unpacked_ = unpacked_text(path);
+  else
+    mapped_ = MappedFile(path, Blame::data);
 }
 
 static bool continues(char byte) { return (static_cast<unsigned char>(byte) & 0xC0) == 0x80; }

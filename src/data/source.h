@@ -1,5 +1,5 @@
-// Raw text as people have it: a file or a folder of .txt files, cut into documents and into a training and a
-// validation part.
+// Sources as people have them: a file or a folder of files, packed or not; raw text cut into documents and into a
+// training and a validation part.
 #pragma once
 
 #include <cstdint>
@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/file.h"
 #include "recipe/settings.h"
 
 namespace zt::data {
@@ -17,9 +18,28 @@ struct TextFile {
   std::string separator;  // between its documents; empty: it is one
 };
 
-// The files of all sources: of each in the order of their names, a folder standing for its .txt files. Throws
-// one Error(data) for all paths that aren't there, folders without any text and compressed files.
-std::vector<TextFile> text_files(const std::vector<recipe::Source>& sources);
+// The files of a source in the order of their names: a folder stands for those in it with an ending of its format
+// (.txt for text, else .json and .jsonl; each also with .gz). Adds to `problems` a path that isn't there and a folder
+// without any such file.
+std::vector<TextFile> files_of(const recipe::Source& source, Problems& problems);
+// The files of all sources. Throws one Error(data) for all problems.
+std::vector<TextFile> files_of(const std::vector<recipe::Source>& sources);
+
+// Whether the source's files hold JSON rows: all formats but text, and text in .json and .jsonl files.
+bool holds_rows(const recipe::Source& source);
+
+// A whole text file, mapped, or in memory where it has to be unpacked.
+class WholeText {
+ public:
+  // Throws Error(data) when it can't be read.
+  explicit WholeText(const std::filesystem::path& path);
+  std::string_view text() const { return packed_ ? std::string_view(unpacked_) : mapped_.text(); }
+
+ private:
+  bool packed_;
+  MappedFile mapped_;
+  std::string unpacked_;
+};
 
 // The first byte of the validation part of a text: the first floor((1 - fraction) * characters) characters
 // train. A character is a byte and the UTF-8 continuation bytes behind it.

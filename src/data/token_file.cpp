@@ -20,16 +20,32 @@ namespace {
 // All fields little-endian, as every machine this runs on is.
 struct Header {
   char magic[8] = {'Z', 'T', 'T', 'O', 'K', 'E', 'N', 'S'};
-  std::uint32_t version = 1;
+  std::uint32_t version = 2;
   std::uint32_t width = 2;
   std::int64_t tokens = 0;
   std::int64_t documents = 0;
   std::uint64_t digest = 0;  // XXH3-64 of the whole file with zeros in this field
+  std::uint64_t flags = 0;
+  std::int64_t note_bytes = 0;
 };
-static_assert(sizeof(Header) == 40);
+static_assert(sizeof(Header) == 56);
 
-// Ids are padded so that the offsets behind them are aligned.
-std::int64_t ids_bytes(std::int64_t tokens, std::int64_t width) { return (tokens * width + 7) / 8 * 8; }
+constexpr std::uint64_t kMasked = 1, kOrigins = 2, kContinues = 4, kLast = 8, kAllFlags = 15;
+
+// Each section is padded so that the next one is aligned.
+std::int64_t padded(std::int64_t bytes) { return (bytes + 7) / 8 * 8; }
+
+// Where the sections of a file begin, from the end of its header.
+struct Sections {
+  std::int64_t mask, offsets, origins, notes, end;
+  explicit Sections(const Header& h) {
+    mask = padded(h.tokens * h.width);
+    offsets = mask + ((h.flags & kMasked) != 0 ? padded((h.tokens + 7) / 8) : 0);
+    origins = offsets + (h.documents + 1) * 8;
+    notes = origins + ((h.flags & kOrigins) != 0 ? h.documents * std::int64_t{sizeof(Origin)} : 0);
+    end = notes + padded(h.note_bytes);
+  }
+};
 
 constexpr const char* kCure = "delete it; it is made again from the text";
 
@@ -76,19 +92,28 @@ TokenFile::TokenFile(const fs::path& path) : file_(path, Blame::data) {
   if (bytes.size() < sizeof h) throw Error(Blame::data, bad + "it is shorter than its header", kCure);
   const Header expected;
   std::memcpy(&h, bytes.data(), sizeof h);
-  if (std::memcmp(h.magic, expected.magic, sizeof h.magic) != 0 || h.version != expected.version)
-    throw Error(Blame::data, bad + "not a token file of version 1", kCure);
+  if (std::memcmp(h.magic, expected.magic, sizeof h.magic) != 0 || h.version != expected.version ||
+      h.flags > kAllFlags)
+    throw Error(Blame::data, bad + "not a token file of version 2", kCure);
   const auto room = static_cast<std::int64_t>(bytes.size()) - static_cast<std::int64_t>(sizeof h);
-  if ((h.width != 2 && h.width != 4) || h.tokens < 0 || h.documents < 0 || h.tokens > room ||
-      h.documents > room || ids_bytes(h.tokens, h.width) + (h.documents + 1) * 8 != room)
+  const auto possible = [&](std::int64_t count) { return count >= 0 && count <= room; };
+  if ((h.width != 2 && h.width != 4) || !possible(h.tokens) || !possible(h.documents) ||
+      !possible(h.note_bytes) || Sections(h).end != room)
     throw Error(Blame::data, cat(bad, "its size is ", bytes.size(), " bytes, its header says otherwise"),
                 kCure);
+  const Sections at(h);
   digest_ = fmt::format("{:016x}", h.digest);
   tokens_ = h.tokens;
   documents_ = h.documents;
   width_ = static_cast<int>(h.width);
   ids_ = bytes.data() + sizeof h;
-  offsets_ = ids_ + ids_bytes(tokens_, width_);
+  offsets_ = ids_ + at.offsets;
+  notes_ = {
+      (h.flags & kMasked) != 0, (h.flags & kOrigins) != 0, (h.flags & kContinues) != 0,
+      (h.flags & kLast) != 0,
+      std::string(reinterpret_cast<const char*>(ids_ + at.notes), static_cast<std::size_t>(h.note_bytes))};
+  mask_ = notes_.masked ? ids_ + at.mask : nullptr;
+  origins_ = notes_.origins ? ids_ + at.origins : nullptr;
   std::int64_t before = 0;
   for (std::int64_t d = 0; d <= documents_; ++d) {
     const bool edge = (d == 0 && document_begin(d) != 0) || (d == documents_ && document_begin(d) != tokens_);
@@ -125,6 +150,17 @@ std::int32_t TokenFile::token(std::int64_t at) const {
   return id;
 }
 
+bool TokenFile::trained(std::int64_t at) const {
+  return mask_ == nullptr || (std::to_integer<int>(mask_[at / 8]) >> (at % 8) & 1) != 0;
+}
+
+Origin TokenFile::origin(std::int64_t document) const {
+  Origin origin;
+  if (origins_ != nullptr)
+    std::memcpy(&origin, origins_ + document * std::int64_t{sizeof origin}, sizeof origin);
+  return origin;
+}
+
 TokenFileWriter::TokenFileWriter(const fs::path& path, std::int64_t vocabulary)
     : path_(path),
       partial_(cat(path.string(), ".", ::getpid(), ".partial")),
@@ -133,7 +169,7 @@ TokenFileWriter::TokenFileWriter(const fs::path& path, std::int64_t vocabulary)
   std::error_code failed;
   fs::create_directories(path.parent_path(), failed);
   out_.open(partial_, std::ios::binary | std::ios::trunc);
-  put_header(0);
+  put_header({}, 0);
   check();
 }
 
@@ -151,7 +187,13 @@ void TokenFileWriter::check() const {
                 "set ZEROTRAIN_CACHE to a folder that is writable and has space");
 }
 
-void TokenFileWriter::add(const std::vector<std::int32_t>& ids) {
+void TokenFileWriter::put(const void* data, std::int64_t bytes) {
+  const char zeros[8] = {};
+  out_.write(static_cast<const char*>(data), bytes);
+  out_.write(zeros, padded(bytes) - bytes);
+}
+
+void TokenFileWriter::add(const std::vector<std::int32_t>& ids, const std::vector<bool>& trained) {
   for (const std::int32_t id : ids) {
     if (id < 0 || id >= vocabulary_)
       throw Error(Blame::bug, cat("id ", id, " does not fit a vocabulary of ", vocabulary_));
@@ -168,21 +210,36 @@ void TokenFileWriter::add(const std::vector<std::int32_t>& ids) {
                  static_cast<std::streamsize>(narrow.size() * 2));
     }
   }
+  mask_.resize(static_cast<std::size_t>(tokens_ + static_cast<std::int64_t>(ids.size()) + 7) / 8);
+  for (std::size_t i = 0; i < ids.size(); ++i) {
+    const bool yes = trained.empty() || trained[i];
+    const auto at = static_cast<std::size_t>(tokens_) + i;
+    if (yes) mask_[at / 8] |= static_cast<std::uint8_t>(1 << at % 8);
+    masked_ |= !yes;
+  }
   tokens_ += static_cast<std::int64_t>(ids.size());
   check();
 }
 
-void TokenFileWriter::end_document() { offsets_.push_back(tokens_); }
+void TokenFileWriter::end_document(const Origin& origin) {
+  offsets_.push_back(tokens_);
+  origins_.push_back(origin);
+  has_origins_ |= origin != Origin{};
+}
 
-void TokenFileWriter::finish() {
+void TokenFileWriter::finish(TokenFileNotes notes) {
+  notes.masked = masked_;
+  notes.origins = has_origins_;
   const char zeros[8] = {};
-  out_.write(zeros, ids_bytes(tokens_, width_) - tokens_ * width_);
-  out_.write(reinterpret_cast<const char*>(offsets_.data()),
-             static_cast<std::streamsize>(offsets_.size() * 8));
-  put_header(0);
+  out_.write(zeros, padded(tokens_ * width_) - tokens_ * width_);
+  if (masked_) put(mask_.data(), static_cast<std::int64_t>(mask_.size()));
+  put(offsets_.data(), static_cast<std::int64_t>(offsets_.size()) * 8);
+  if (has_origins_) put(origins_.data(), static_cast<std::int64_t>(origins_.size() * sizeof(Origin)));
+  put(notes.text.data(), static_cast<std::int64_t>(notes.text.size()));
+  put_header(notes, 0);
   out_.flush();
   check();
-  put_header(digest_without_itself(partial_));
+  put_header(notes, digest_without_itself(partial_));
   out_.flush();
   check();
   out_.close();
@@ -194,12 +251,15 @@ void TokenFileWriter::finish() {
   if (failed) throw Error(Blame::machine, cat("cannot finish ", path_.string(), ": ", failed.message()));
 }
 
-void TokenFileWriter::put_header(std::uint64_t digest) {
+void TokenFileWriter::put_header(const TokenFileNotes& notes, std::uint64_t digest) {
   Header h;
   h.width = static_cast<std::uint32_t>(width_);
   h.tokens = tokens_;
   h.documents = static_cast<std::int64_t>(offsets_.size()) - 1;
   h.digest = digest;
+  h.flags = (notes.masked ? kMasked : 0) | (notes.origins ? kOrigins : 0) |
+            (notes.continues ? kContinues : 0) | (notes.last ? kLast : 0);
+  h.note_bytes = static_cast<std::int64_t>(notes.text.size());
   out_.seekp(0);
   out_.write(reinterpret_cast<const char*>(&h), sizeof h);
 }

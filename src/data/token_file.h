@@ -15,6 +15,23 @@ namespace zt::data {
 // .zerotrain-cache here.
 std::filesystem::path cache_folder();
 
+// Where a document came from: rows are numbered from 0 within their source, files too, lines from 1 within their file.
+struct Origin {
+  std::int64_t row = -1;
+  std::int32_t file = -1;
+  std::uint32_t line = 0;  // of the row's start
+  friend bool operator==(const Origin&, const Origin&) = default;
+};
+
+// What a token file says about itself besides its ids.
+struct TokenFileNotes {
+  bool masked = false;     // some tokens are not trained
+  bool origins = false;    // each document has its Origin
+  bool continues = false;  // the first document is the rest of the one that ends the file before it
+  bool last = false;       // no file of the same source comes after it
+  std::string text;        // for whoever wrote it
+};
+
 // Documents of token ids, one after another. Ids are 2 bytes wide when the vocabulary has at most 65,536
 // entries, else 4.
 class TokenFile {
@@ -29,39 +46,50 @@ class TokenFile {
   std::string digest() const { return digest_; }
   std::int64_t document_begin(std::int64_t document) const;  // document_begin(documents()) == tokens()
   std::int32_t token(std::int64_t at) const;
+  bool trained(std::int64_t at) const;
+  Origin origin(std::int64_t document) const;
+  const TokenFileNotes& notes() const { return notes_; }
 
  private:
   MappedFile file_;
   std::int64_t tokens_ = 0, documents_ = 0;
   int width_ = 2;
   std::string digest_;
-  const std::byte *ids_ = nullptr, *offsets_ = nullptr;
+  TokenFileNotes notes_;
+  const std::byte *ids_ = nullptr, *mask_ = nullptr, *offsets_ = nullptr, *origins_ = nullptr;
 };
 
 // Throws Error(data) unless the file's bytes have the digest its header names. Reads all of it, in little memory.
 void require_intact(const std::filesystem::path& path);
 
 // Writes a token file document by document under a temporary name; finish() makes it appear. Memory: the
-// ids given at once and eight bytes a document. Throws Error(machine) when the disk fails it.
+// ids given at once, a bit a token where some are not trained, and 24 bytes a document. Throws Error(machine) when
+// the disk fails it.
 class TokenFileWriter {
  public:
   TokenFileWriter(const std::filesystem::path& path, std::int64_t vocabulary);
   ~TokenFileWriter();
   TokenFileWriter(const TokenFileWriter&) = delete;
   TokenFileWriter& operator=(const TokenFileWriter&) = delete;
-  void add(const std::vector<std::int32_t>& ids);  // more ids of the open document, all below `vocabulary`
-  void end_document();
-  void finish();
+  // More ids of the open document, all below `vocabulary`; `trained` as long as `ids`, or empty: all are.
+  void add(const std::vector<std::int32_t>& ids, const std::vector<bool>& trained = {});
+  void end_document(const Origin& origin = {});
+  // `masked` and `origins` of the notes follow what was added.
+  void finish(TokenFileNotes notes = {});
 
  private:
   void check() const;
-  void put_header(std::uint64_t digest);
+  void put(const void* data, std::int64_t bytes);
+  void put_header(const TokenFileNotes& notes, std::uint64_t digest);
   std::filesystem::path path_, partial_;
   std::ofstream out_;
   std::int64_t vocabulary_;
   int width_;
   std::int64_t tokens_ = 0;
+  bool masked_ = false, has_origins_ = false;
+  std::vector<std::uint8_t> mask_;
   std::vector<std::int64_t> offsets_{0};
+  std::vector<Origin> origins_;
 };
 
 }  // namespace zt::data

@@ -3,6 +3,7 @@
 #include <filesystem>
 
 #include "base/text.h"
+#include "recipe/words.h"
 
 namespace zt::recipe {
 namespace {
@@ -66,10 +67,30 @@ void check_tokenizer(const Checker& c) {
     c.fault("tokenizer", "tokenizer needs path or type, as model.base isn't given");
 }
 
+void check_sources(const Checker& c, const std::string& path, const std::vector<Source>& sources) {
+  if (!c.sound({path})) return;
+  std::size_t weights = 0;
+  for (std::size_t i = 0; i < sources.size(); ++i) {
+    const Source& source = sources[i];
+    const std::string here = cat(path, "[", i, "]");
+    weights += source.weight ? 1 : 0;
+    if (source.separator && source.format != Format::text)
+      c.fault(here + ".separator",
+              cat(here, ".separator is for format text, the format is ", word_of(source.format)));
+  }
+  if (path == "data.validation" && weights > 0)
+    c.fault(path, "data.validation has weights, but every one of its rows is evaluated once; leave them out");
+  else if (weights > 0 && weights < sources.size())
+    c.fault(path, cat(path, ": ", weights, " of ", sources.size(),
+                      " sources have a weight; give all of them one, or none"));
+}
+
 void check_data(const Checker& c) {
   const Data& data = c.recipe.data;
   if (c.sound({"data.train"}) && data.train.empty())
     c.fault("data.train", "data.train needs at least one source, such as `- {path: FILE}`");
+  check_sources(c, "data.train", data.train);
+  check_sources(c, "data.validation", data.validation.sources);
   if (c.sound({"data.validation", "train.eval_every"}) && data.validation.absent() &&
       c.recipe.train.eval_every > 0)
     c.fault("train.eval_every", cat("train.eval_every is ", c.recipe.train.eval_every,

@@ -64,6 +64,22 @@ bool Codec<std::array<double, 2>>::read(const Node& node, const At& at, std::arr
   return good;
 }
 
+bool Codec<std::map<std::string, std::string>>::read(const Node& node, const At& at,
+                                                     std::map<std::string, std::string>& value) {
+  if (node.is_null()) return value.clear(), true;
+  if (!node.is_map()) return at.refuse(node, "a section of names, such as `{instruction: question}`");
+  bool good = true;
+  value.clear();
+  for (const Entry& entry : node.entries) {
+    if (value.count(entry.key) > 0) {
+      at.faults.add(entry.origin, at.path, cat("key '", at.path, ".", entry.key, "' is given twice"));
+      good = false;
+    }
+    good &= Codec<std::string>::read(entry.value, at.below(entry.key), value[entry.key]);
+  }
+  return good;
+}
+
 bool Codec<nlohmann::json>::read(const Node& node, const At& at, nlohmann::json& value) {
   if (!node.is_map() && !node.is_null())
     return at.refuse(node, "a section of Hugging Face config.json names");

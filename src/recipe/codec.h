@@ -152,6 +152,16 @@ struct Codec<std::vector<std::string>> {
   }
 };
 
+template <>
+struct Codec<std::map<std::string, std::string>> {
+  static std::string type() { return "section of names"; }
+  static bool read(const Node& node, const At& at, std::map<std::string, std::string>& value);
+  static nlohmann::ordered_json to_json(const std::map<std::string, std::string>& value) { return value; }
+  static nlohmann::ordered_json schema() {
+    return {{"type", "object"}, {"additionalProperties", {{"type", "string"}}}};
+  }
+};
+
 // A free-form section, typed by YAML's core rules.
 template <>
 struct Codec<nlohmann::json> {

@@ -5,6 +5,7 @@
 
 #include <array>
 #include <cstdint>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
@@ -16,7 +17,12 @@ enum class Device { automatic, cpu };
 enum class ModelDtype { float32, bfloat16, float16 };
 enum class ReduceDtype { float32, bfloat16 };
 enum class TokenizerType { byte, character };  // the words are `byte` and `char`
-enum class Format { text };
+enum class Format { text, completion, alpaca, sharegpt, messages };
+enum class ChatTemplate { automatic, llama2, llama3, chatml, mistral, alpaca, vicuna, none };  // `auto`, ...
+enum class TrainOn { all_answers, last_answer, everything };
+enum class Overlong { drop, truncate, error };
+enum class BadRows { error, skip };
+enum class Tools { refuse, ignore };
 enum class AddBos { automatic, yes, no };  // the words are auto, true, false
 enum class OptimizerName { adamw };
 enum class ScheduleName { cosine, linear, constant, wsd };
@@ -55,7 +61,10 @@ struct Tokenizer {
 struct Source {
   std::string path;
   Format format = Format::text;
-  std::optional<std::string> separator;  // between the documents of a file; none: a file is one document
+  std::optional<std::string> separator;  // between the documents of a text file; none: a file is one document
+  std::optional<double> weight;  // share of the rows drawn; given for all sources of a list or for none
+  std::map<std::string, std::string> fields;  // our name of a row's field to the file's, where they differ
+  Tools tools = Tools::refuse;                // what a row's tool definitions lead to
   bool operator==(const Source&) const = default;
 };
 
@@ -74,6 +83,12 @@ struct Data {
   Validation validation;
   bool add_eos = true;
   AddBos add_bos = AddBos::automatic;
+  ChatTemplate chat_template = ChatTemplate::automatic;
+  std::optional<std::string> system_prompt;  // of conversations that have none
+  TrainOn train_on = TrainOn::all_answers;
+  Overlong overlong = Overlong::drop;
+  BadRows bad_rows = BadRows::error;
+  std::int64_t max_bad_rows = 100;
   bool operator==(const Data&) const = default;
 };
 

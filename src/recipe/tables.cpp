@@ -81,15 +81,39 @@ Section data_section() {
       "data", &Recipe::data, "What the model learns from.",
       {key("sequence_length", &Data::sequence_length, "tokens",
            "Length of a row: the ids the model sees at once.", between(2, kMaxSequence)),
-       key("packing", &Data::packing, "", "Rows are filled across documents. Always true in this version."),
+       key("packing", &Data::packing, "",
+           "A row holds as many documents as fit, which do not see each other. `false`: one document a row."),
        key("train", &Data::train, "",
-           "The training data: one source or more, all of whose rows are trained."),
+           "The training data: one source or more, drawn by their weights; without weights each row once an "
+           "epoch."),
        key("validation", &Data::validation, "",
-           "Held-out data: `{fraction: x}` of the training text, or sources as for train."),
+           "Held-out data: `{fraction: x}` of each training source, or sources as for train."),
        key("add_eos", &Data::add_eos, "",
-           "Put an end token after each document, where the tokenizer has one."),
+           "Put an end token after each raw-text document, where the tokenizer has one. Chat templates place "
+           "their own."),
        key("add_bos", &Data::add_bos, "",
-           "Put a begin token before each document. `auto`: if the tokenizer's own files do so.")});
+           "Put a begin token before each document. `auto`: if the tokenizer's own files do so. Templates "
+           "that begin with "
+           "one have it in any case, and never two."),
+       key("chat_template", &Data::chat_template, "",
+           "How alpaca, sharegpt and messages rows are written out. `auto`: as the model's own chat_template "
+           "does, if "
+           "that is one of these in effect; alpaca rows of a model without one as `alpaca`."),
+       key("system_prompt", &Data::system_prompt, "",
+           "The system message of conversations that have none. null: what the model's own template says, or "
+           "none."),
+       key("train_on", &Data::train_on, "",
+           "Which messages are trained, each with the end of its turn. A row's own weights win over "
+           "`all_answers`."),
+       key("overlong", &Data::overlong, "",
+           "What happens to rows with more tokens than sequence_length: left out, cut there, or an error. "
+           "Raw text goes "
+           "on in the next row."),
+       key("bad_rows", &Data::bad_rows, "",
+           "What malformed rows lead to: an error before step 1 that lists them, or they are left out and "
+           "counted."),
+       key("max_bad_rows", &Data::max_bad_rows, "rows",
+           "More bad rows are an error even with bad_rows: skip.", between(0, kMaxCount))});
 }
 
 Section train_section() {
@@ -255,12 +279,27 @@ const std::vector<Section>& sections() {
 
 const std::vector<Key<Source>>& source_keys() {
   static const std::vector<Key<Source>> keys = {
-      key("path", &Source::path, "", "A text file in UTF-8, or a folder of .txt files."),
-      key("format", &Source::format, "", "How the file is read."),
+      key("path", &Source::path, "",
+          "A file, or a folder of them; each may be packed with gzip. Text in UTF-8 (.txt), or JSON rows: "
+          "one a line, or "
+          "one array."),
+      key("format", &Source::format, "",
+          "What a row is: raw text; prompt and completion; instruction, input and output; conversations of "
+          "from and "
+          "value; messages of role and content. See docs/formats/rows.md."),
       key("separator", &Source::separator, "",
-          "The text between the documents of a file, for example \"\\n\\n\"; it belongs to none of them. "
-          "null: "
-          "each file is one document.")};
+          "The text between the documents of a text file, for example \"\\n\\n\"; it belongs to none of "
+          "them. null: "
+          "each file is one document."),
+      key("weight", &Source::weight, "",
+          "The share of the rows that is drawn from this source, in proportion to the other weights. All "
+          "sources of a "
+          "list have one, or none.",
+          above_up_to(0, 1'000'000)),
+      key("fields", &Source::fields, "",
+          "How the file calls a field: `{instruction: question, output: answer}`."),
+      key("tools", &Source::tools, "",
+          "What tool definitions in a row lead to: the row is bad, or they are left out.")};
   return keys;
 }
 

@@ -24,7 +24,33 @@ inline std::vector<Word<ReduceDtype>> words(ReduceDtype) {
 inline std::vector<Word<TokenizerType>> words(TokenizerType) {
   return {{TokenizerType::byte, "byte"}, {TokenizerType::character, "char"}};
 }
-inline std::vector<Word<Format>> words(Format) { return {{Format::text, "text"}}; }
+inline std::vector<Word<Format>> words(Format) {
+  return {{Format::text, "text"},
+          {Format::completion, "completion"},
+          {Format::alpaca, "alpaca"},
+          {Format::sharegpt, "sharegpt"},
+          {Format::messages, "messages"}};
+}
+inline std::vector<Word<ChatTemplate>> words(ChatTemplate) {
+  return {{ChatTemplate::automatic, "auto"},  {ChatTemplate::llama2, "llama2"},
+          {ChatTemplate::llama3, "llama3"},   {ChatTemplate::chatml, "chatml"},
+          {ChatTemplate::mistral, "mistral"}, {ChatTemplate::alpaca, "alpaca"},
+          {ChatTemplate::vicuna, "vicuna"},   {ChatTemplate::none, "none"}};
+}
+inline std::vector<Word<TrainOn>> words(TrainOn) {
+  return {{TrainOn::all_answers, "all_answers"},
+          {TrainOn::last_answer, "last_answer"},
+          {TrainOn::everything, "everything"}};
+}
+inline std::vector<Word<Overlong>> words(Overlong) {
+  return {{Overlong::drop, "drop"}, {Overlong::truncate, "truncate"}, {Overlong::error, "error"}};
+}
+inline std::vector<Word<BadRows>> words(BadRows) {
+  return {{BadRows::error, "error"}, {BadRows::skip, "skip"}};
+}
+inline std::vector<Word<Tools>> words(Tools) {
+  return {{Tools::refuse, "refuse"}, {Tools::ignore, "ignore"}};
+}
 inline std::vector<Word<AddBos>> words(AddBos) {
   return {{AddBos::automatic, "auto"}, {AddBos::yes, "true"}, {AddBos::no, "false"}};
 }

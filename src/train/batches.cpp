@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "base/file.h"
-#include "data/order.h"
+#include "train/balance.h"
 
 namespace zt::train {
 namespace {
@@ -25,31 +25,57 @@ RowFacts facts_of(const data::Row& row, std::span<const std::int32_t> targets) {
 
 }  // namespace
 
+// What each sample of the step costs; those that don't exist cost nothing.
+static std::vector<double> costs_of(const data::Dataset& rows, const StepSamples& s) {
+  std::vector<double> costs(static_cast<std::size_t>(s.count));
+  for (std::int64_t i = 0; i < std::min(s.count, s.end - s.first); ++i) {
+    const data::RowCost cost = rows.cost(rows.place_of_sample(s.first + i, s.seed));
+    costs[static_cast<std::size_t>(i)] = cost.squares + s.token_cost * static_cast<double>(cost.tokens);
+  }
+  return costs;
+}
+
 StepBatch step_batch(const data::Dataset& rows, const StepSamples& s, comm::Communicator& comm) {
   StepBatch batch;
   const std::int64_t micros = s.count / (s.rows * comm.size()), length = rows.length();
+  const std::vector<double> costs = costs_of(rows, s);
+  const std::vector<std::int64_t> slots = deal(costs, s.rows, comm.size());
+  batch.imbalance = imbalance(costs, slots, s.rows, comm.size());
   std::vector<RowFacts> mine(static_cast<std::size_t>(micros * s.rows));
   for (std::int64_t m = 0; m < micros; ++m) {
-    const std::int64_t first = s.first + (m * comm.size() + comm.rank()) * s.rows;
+    const auto slot = static_cast<std::size_t>((m * comm.size() + comm.rank()) * s.rows);
+    RowFacts* facts = &mine[static_cast<std::size_t>(m * s.rows)];
     std::vector<data::Row> micro;
-    for (std::int64_t sample = first; sample < std::min(first + s.rows, s.end); ++sample)
-      micro.push_back(rows.row(data::row_of_sample(sample, rows.rows(), s.seed)));
+    std::vector<RowFacts*> places;
+    for (const std::int64_t sample : std::span(slots).subspan(slot, static_cast<std::size_t>(s.rows))) {
+      if (s.first + sample < s.end) {
+        micro.push_back(rows.sample(s.first + sample, s.seed));
+        places.push_back(facts);
+      }
+      ++facts;
+    }
     batch.micros.push_back(data::make_batch(micro, s.rows, length));
     std::span<const std::int32_t> targets = batch.micros.back().targets;
     for (std::size_t i = 0; i < micro.size(); ++i) {
       const std::size_t ids = micro[i].ids.size();
-      mine[static_cast<std::size_t>(m * s.rows) + i] = facts_of(micro[i], targets.first(ids));
+      *places[i] = facts_of(micro[i], targets.first(ids));
       targets = targets.subspan(ids);
     }
   }
   std::vector<RowFacts> all(mine.size() * static_cast<std::size_t>(comm.size()));
   comm.exchange<RowFacts>(mine, all);
 
+  std::vector<const RowFacts*> by_sample(slots.size());
+  for (std::size_t slot = 0; slot < slots.size(); ++slot) {
+    const std::int64_t micro = static_cast<std::int64_t>(slot) / s.rows, rank = micro % comm.size();
+    const std::int64_t m = micro / comm.size(), i = static_cast<std::int64_t>(slot) % s.rows;
+    by_sample[static_cast<std::size_t>(slots[slot])] =
+        &all[static_cast<std::size_t>((rank * micros + m) * s.rows + i)];
+  }
   std::string digests;
   const std::int64_t rows_there = std::clamp<std::int64_t>(s.end - s.first, 0, s.count);
   for (std::int64_t i = 0; i < rows_there; ++i) {
-    const std::int64_t micro = i / s.rows, rank = micro % comm.size(), m = micro / comm.size();
-    const RowFacts& facts = all[static_cast<std::size_t>(rank * micros * s.rows + m * s.rows + i % s.rows)];
+    const RowFacts& facts = *by_sample[static_cast<std::size_t>(i)];
     digests.append(facts.digest, sizeof facts.digest);
     batch.tokens += facts.tokens;
     batch.supervised += facts.supervised;

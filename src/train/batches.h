@@ -17,16 +17,18 @@ struct StepSamples {
   std::int64_t end = 0;    // samples from here on don't exist: the last window may be short
   std::int64_t rows = 1;   // of one micro-batch
   std::uint64_t seed = 0;
+  double token_cost = 0;  // of a token besides attention, in units of attention between two tokens
 };
 
 // One rank's micro-batches of a step, and what all ranks know about the whole of it.
 struct StepBatch {
   std::vector<exec::HostBatch> micros;
   std::int64_t supervised = 0, tokens = 0;
-  std::string hash;  // of all ids in sample order; the same for every number of ranks
+  std::string hash;      // of all ids in sample order; the same for every number of ranks
+  double imbalance = 1;  // see balance.h
 };
 
-// Micro-batch m of rank r is number m x ranks + r. Collective.
+// The samples are the same for every number of ranks; which rank gets which follows their costs (balance.h). Collective.
 StepBatch step_batch(const data::Dataset& rows, const StepSamples& samples, comm::Communicator& comm);
 
 }  // namespace zt::train

@@ -32,6 +32,7 @@ std::string json_line(const StepMetrics& m) {
   line["step_seconds"] = m.step_seconds;
   line["tokens_per_second"] = m.tokens_per_second;
   line["mfu"] = m.mfu;
+  line["cost_imbalance"] = m.cost_imbalance;
   line["exposed_comm_seconds"] = m.exposed_comm_seconds;
   line["peak_bytes"] = m.peak_bytes;
   line["planned_bytes"] = m.planned_bytes;

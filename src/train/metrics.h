@@ -25,6 +25,7 @@ struct StepMetrics {
   double step_seconds = 0;
   double tokens_per_second = 0;     // real ids
   double mfu = 0;                   // share of the measured product rate
+  double cost_imbalance = 1;        // planned time of the slowest ranks over that of even ones
   double exposed_comm_seconds = 0;  // computation stood still for communication; rank 0
   std::int64_t peak_bytes = 0;      // held by rank 0: arenas and communication buffers
   std::int64_t planned_bytes = 0;

@@ -5,7 +5,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
-#include "data/dataset.h"
+#include "data/open_data.h"
 #include "exchange/export.h"
 #include "tensor/convert.h"
 
@@ -139,6 +139,8 @@ std::map<std::string, std::string> export_companions(const ModelSource& source,
                                                      const text::Tokenizer& tokenizer) {
   std::map<std::string, std::string> companions = source.companions;
   for (auto& [name, bytes] : tokenizer.files()) companions[name] = bytes;
+  // Readers take this file before what tokenizer_config.json says.
+  if (!source.chat_template.empty()) companions["chat_template.jinja"] = source.chat_template;
   return companions;
 }
 

@@ -22,6 +22,8 @@ struct ModelSource {
   std::unique_ptr<exchange::ModelFolder> folder;       // of these at most one;
   std::shared_ptr<checkpoint::Checkpoint> checkpoint;  // a model from scratch has none
   std::map<std::string, std::string> companions;       // files of the folder that travel with an export
+  std::string
+      chat_template;  // Jinja, where a run trains with another one than the tokenizer's files have; or ""
 };
 
 // The tokenizer a recipe names. `char` reads the training text. Errors: usage, data, model.

@@ -1,12 +1,16 @@
 #include "train/setup.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "base/error.h"
 #include "base/text.h"
+#include "comm/agreement.h"
 #include "device/arena.h"
 #include "spec/freeze.h"
+#include "text/chat_choice.h"
 #include "train/fit.h"
+#include "train/shared_preparation.h"
 
 namespace zt::train {
 
@@ -81,7 +85,47 @@ exec::EngineOptions engine_options(const recipe::Recipe& r, bool training, int r
   return options;
 }
 
-Setup open(const recipe::Recipe& r, Use use, const Ranks& ranks) {
+// Alpaca rows have a form of their own where the model brings none.
+static std::unique_ptr<text::ChatTemplate> open_chat(const recipe::Data& data,
+                                                     const text::Tokenizer& tokenizer) {
+  bool any = false, alpaca = true;
+  for (const auto* sources : {&data.train, &data.validation.sources}) {
+    for (const recipe::Source& source : *sources) {
+      const bool chat = source.format != recipe::Format::text && source.format != recipe::Format::completion;
+      any |= chat;
+      alpaca &= !chat || source.format == recipe::Format::alpaca;
+    }
+  }
+  if (!any) return nullptr;
+  const auto fallback = alpaca ? std::optional(recipe::ChatTemplate::alpaca) : std::nullopt;
+  return std::make_unique<text::ChatTemplate>(
+      text::choose_chat(data.chat_template, data.system_prompt, data.add_bos, tokenizer, fallback),
+      tokenizer);
+}
+
+// The template an exported model needs to be asked as it was trained; "" where its files have it already.
+static std::string template_to_export(const text::ChatTemplate& chat, const text::Tokenizer& tokenizer) {
+  const auto same = [&](const std::string& jinja) {
+    const auto known = text::recognise(jinja, tokenizer);
+    return known && known->form == chat.form() && known->default_system == chat.default_system();
+  };
+  const auto own = text::own_template(tokenizer);
+  if (own && same(*own)) return "";
+  const std::string jinja = text::jinja_of(chat.form(), chat.default_system());
+  return same(jinja) ? jinja : "";
+}
+
+static std::unique_ptr<text::ChatTemplate> open_plain(const recipe::Data& data,
+                                                      const text::Tokenizer& tokenizer) {
+  const auto completion = [](const recipe::Source& s) { return s.format == recipe::Format::completion; };
+  if (std::ranges::none_of(data.train, completion) &&
+      std::ranges::none_of(data.validation.sources, completion))
+    return nullptr;
+  return std::make_unique<text::ChatTemplate>(
+      text::ChatOptions{recipe::ChatTemplate::none, "", data::adds_bos(data.add_bos, tokenizer)}, tokenizer);
+}
+
+Setup open_without_data(const recipe::Recipe& r, Use use, const Ranks& ranks) {
   Setup s;
   s.tokenizer = open_tokenizer(r);
   s.source = open_model(r.model, *s.tokenizer);
@@ -89,7 +133,33 @@ Setup open(const recipe::Recipe& r, Use use, const Ranks& ranks) {
   check_context(r, s.source.spec);
   if (use != Use::looking)
     require_fit(r, s.source.spec, use == Use::training, device::available_bytes(), ranks);
-  s.data = data::open_text(r.data, *s.tokenizer, s.source.spec.vocab, use != Use::evaluation);
+  s.chat = open_chat(r.data, *s.tokenizer);
+  s.plain = open_plain(r.data, *s.tokenizer);
+  if (s.chat) s.source.chat_template = template_to_export(*s.chat, *s.tokenizer);
+  return s;
+}
+
+Setup open(const recipe::Recipe& r, Use use) {
+  Setup s = open_without_data(r, use);
+  s.data = data::open_data(r.data, s.rendering(), use != Use::evaluation);
+  return s;
+}
+
+Setup open_on_all(const recipe::Recipe& r, Use use, const Ranks& ranks, comm::Communicator& comm) {
+  Setup s;
+  const bool training = use != Use::evaluation;
+  comm::agree(comm, comm::attempt([&] { s = open_without_data(r, use, ranks); }));
+  const data::Share share = share_of_preparation(comm);
+  WaitingLines waiting(comm.rank() == 0);
+  const auto idle = [&waiting] { waiting.tick(); };
+  comm::work_and_agree(comm, [&] { data::prepare_data(r.data, s.rendering(), share, training); }, idle);
+  comm::work_and_agree(comm, [&] { s.data = data::open_data(r.data, s.rendering(), training); }, idle);
+  comm::require_same(comm,
+                     digest_of(cat(s.source.config.dump(), s.tokenizer->fingerprint(),
+                                   s.data.train ? s.data.train->digest() : "",
+                                   s.data.validation ? s.data.validation->digest() : "")),
+                     Blame::data, "have opened different models, tokenizers or data",
+                     "are the files of the recipe's paths the same on every node?");
   return s;
 }
 

@@ -4,7 +4,7 @@
 
 #include <memory>
 
-#include "data/dataset.h"
+#include "data/open_data.h"
 #include "exec/engine.h"
 #include "recipe/recipe.h"
 #include "text/tokenizer.h"
@@ -21,14 +21,23 @@ exec::EngineOptions engine_options(const recipe::Recipe& recipe, bool training, 
 struct Setup {
   std::unique_ptr<text::Tokenizer> tokenizer;
   ModelSource source;
-  data::TextData data;
+  std::unique_ptr<text::ChatTemplate> chat;   // of conversations; null where the recipe has none
+  std::unique_ptr<text::ChatTemplate> plain;  // of prompts and completions; null where the recipe has none
+  data::DataSets data;
+
+  data::Rendering rendering() const { return {tokenizer.get(), chat.get(), plain.get(), source.spec.vocab}; }
 };
 
 // What the setup is for: only steps need memory.
 enum class Use { training, evaluation, looking };
 
-// A plan that does not fit the memory is Error(machine), before any data are read.
-Setup open(const recipe::Recipe& recipe, Use use, const Ranks& ranks = {});
+// All but the data. A plan that does not fit the memory is Error(machine).
+Setup open_without_data(const recipe::Recipe& recipe, Use use, const Ranks& ranks = {});
+// All of it, on one rank.
+Setup open(const recipe::Recipe& recipe, Use use);
+// All of it. Ranks share the tokenizing and wait for each other without a time limit. Throws the same error on every
+// rank, also where they have opened different things. Collective.
+Setup open_on_all(const recipe::Recipe& recipe, Use use, const Ranks& ranks, comm::Communicator& comm);
 
 // The recipe's model by its config alone: no weights and, where the config says vocab_size, no other file are
 // opened.

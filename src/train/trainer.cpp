@@ -11,6 +11,7 @@
 #include "base/text.h"
 #include "checkpoint/step_folders.h"
 #include "comm/agreement.h"
+#include "data/summary.h"
 #include "spec/flops.h"
 #include "train/batches.h"
 #include "train/evaluate.h"
@@ -36,6 +37,14 @@ struct Signs {
   std::int64_t stop = 0;     // a signal came
   std::int64_t written = 1;  // this rank's file of the save under way is on disk
 };
+
+// A block's products take 2 x its parameters of operations a token, its causal attention 2 x width a pair of tokens.
+double token_cost(const spec::ModelSpec& model) {
+  const spec::BlockSpec& block = model.blocks[model.blocks.size() / 2];
+  std::int64_t parameters = 0;
+  for (const spec::TensorSpec& tensor : block.tensors) parameters += tensor.elements();
+  return static_cast<double>(parameters) / static_cast<double>(model.hidden);
+}
 
 class Trainer {
  public:
@@ -191,7 +200,8 @@ void Trainer::start_afresh() {
 void Trainer::open_reports() {
   if (!lead()) return;
   log::also_to_file(output("log.txt").string());
-  write_file(output("recipe.yaml"), recipe::resolved_text(loaded_));
+  write_file(output("recipe.yaml"), cat(recipe::resolved_text(loaded_),
+                                        "# data: ", data::trained_share(setup_.data, recipe_.data), "\n"));
   write_file(output("plan.txt"), plan::text(engine_->plan()) + "\n" + schedule::text(engine_->plan().train));
   announce();
   metrics_.emplace(output("metrics.jsonl"), step_);
@@ -200,7 +210,6 @@ void Trainer::open_reports() {
 
 void Trainer::announce() const {
   const spec::ModelSpec& m = setup_.source.spec;
-  const data::Dataset& rows = *setup_.data.train;
   std::int64_t decayed = 0, frozen = 0;
   for (const spec::BlockSpec& block : m.blocks) {
     for (const spec::TensorSpec& tensor : block.tensors) {
@@ -211,11 +220,7 @@ void Trainer::announce() const {
   log::info(cat("model: ", m.model_type, ", ", with_commas(m.parameters()), " parameters, ", m.layers,
                 " layers of width ", m.hidden, ", ", name(dtype_of(recipe_.model)),
                 frozen > 0 ? cat("; ", with_commas(frozen), " frozen") : ""));
-  log::info(cat("data: ", with_commas(rows.tokens()), " tokens in ", with_commas(rows.rows()),
-                " rows of up to ", rows.length(),
-                setup_.data.validation
-                    ? cat("; ", with_commas(setup_.data.validation->tokens()), " for validation")
-                    : ""));
+  for (const std::string& line : data::summary_of(setup_.data, recipe_.data)) log::info(line);
   log::info(cat("optimizer: AdamW, weight decay ", recipe_.optimizer.weight_decay, " on ",
                 with_commas(decayed), " parameters (matrices), none on ",
                 with_commas(m.parameters() - frozen - decayed), " (norms and biases)"));
@@ -265,10 +270,13 @@ int Trainer::end(const char* signal) {
 
 StepSamples Trainer::samples_of(std::int64_t step) const {
   const recipe::Train& t = recipe_.train;
-  return {samples_ + (step - 1 - first_step_) * t.global_batch_size, t.global_batch_size,
+  return {samples_ + (step - 1 - first_step_) * t.global_batch_size,
+          t.global_batch_size,
           t.epochs ? samples_in(recipe_.train, setup_.data.train->rows())
                    : samples_ + (steps_ - first_step_) * t.global_batch_size,
-          t.micro_batch_size, static_cast<std::uint64_t>(recipe_.run.seed)};
+          t.micro_batch_size,
+          static_cast<std::uint64_t>(recipe_.run.seed),
+          token_cost(setup_.source.spec)};
 }
 
 // Passes over the training rows when `step` is done.
@@ -328,6 +336,7 @@ StepMetrics Trainer::measure(const StepBatch& batch, const exec::StepResult& res
   m.peak_bytes = engine_->held_bytes() + saves_->snapshot_bytes();
   m.planned_bytes = engine_->plan().total();
   m.traffic = sent;
+  m.cost_imbalance = batch.imbalance;
   m.batch_hash = batch.hash;
   return m;
 }
@@ -434,27 +443,11 @@ void Trainer::export_now() {
   if (lead()) log::info(cat("model exported to ", to.string()));
 }
 
-// Rank 0 first: it makes the token caches that the others open.
-Setup open_on_all(const recipe::Recipe& recipe, const Ranks& ranks, comm::Communicator& comm) {
-  std::optional<Setup> setup;
-  for (const bool leads : {true, false})
-    together(comm, [&] {
-      if ((comm.rank() == 0) == leads) setup = open(recipe, Use::training, ranks);
-    });
-  comm::require_same(
-      comm,
-      digest_of(cat(setup->source.config.dump(), setup->tokenizer->fingerprint(), setup->data.train->digest(),
-                    setup->data.validation ? setup->data.validation->digest() : "")),
-      Blame::data, "have opened different models, tokenizers or texts",
-      "are the files of the recipe's paths the same on every node?");
-  return std::move(*setup);
-}
-
 }  // namespace
 
 int train(const recipe::Loaded& loaded, const TrainOptions& options, const StopRequests& stop,
           comm::Communicator& comm) {
-  Setup setup = open_on_all(loaded.recipe, {comm.size(), options.ranks_on_this_node}, comm);
+  Setup setup = open_on_all(loaded.recipe, Use::training, {comm.size(), options.ranks_on_this_node}, comm);
   if (options.dry_run) {
     if (comm.rank() > 0) return 0;
     log::info(plan::text(plan::plan_step(setup.source.spec, step_shape(loaded.recipe, true, comm.size()))));

@@ -4,9 +4,12 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <cstdlib>
+#include <thread>
 #include <vector>
 
+#include "base/text.h"
 #include "mpi/mpi_suite.h"
 #include "support/slow_link.h"
 
@@ -101,6 +104,19 @@ TEST_CASE("mpi: a split makes groups by colour in rank order, and again from a g
                wrong_in_random_collective(*comm, 90 + i);
     }
     check_everywhere(wrong);
+  }
+}
+
+TEST_CASE("mpi: a rendezvous waits for the last rank and says so meanwhile, and collectives go on after it") {
+  for (Communicator* comm : transports()) {
+    const bool late = comm->rank() == comm->size() - 1 && comm->size() > 1;
+    int idle = 0;
+    const auto start = std::chrono::steady_clock::now();
+    if (late) std::this_thread::sleep_for(std::chrono::milliseconds(200));
+    comm->rendezvous([&] { ++idle; });
+    const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    const bool ill = comm->size() > 1 && (seconds < 0.15 || (!late && idle == 0));
+    check_everywhere(ill ? cat("a rendezvous of ", seconds, " s, idle ", idle, " times") : "");
   }
 }
 

@@ -29,6 +29,7 @@ class DelayedLink : public comm::Communicator {
   void do_broadcast(std::byte* data, std::int64_t bytes, int root) override;
   void do_exchange(std::span<const std::byte> mine, std::span<std::byte> all) override;
   void do_barrier() override;
+  void do_rendezvous(const std::function<void()>& idle) override { inner_.rendezvous(idle); }
 
   comm::Communicator& inner_;
 };

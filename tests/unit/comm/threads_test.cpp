@@ -244,6 +244,33 @@ TEST_CASE("threads: a hundred random collectives in a row are right under random
   }
 }
 
+TEST_CASE("threads: a rendezvous waits beyond the time limit, and the next collective has its own (B30)") {
+  std::atomic<int> idle = 0;
+  comm::run_threads(3, 0.3, [&](Communicator& comm) {
+    if (comm.rank() == 1) std::this_thread::sleep_for(std::chrono::milliseconds(1200));
+    comm.rendezvous([&] { ++idle; });
+    comm.barrier();
+    std::vector<int> all(3);
+    const int mine = comm.rank();
+    comm.exchange<int>({&mine, 1}, all);
+    CHECK(all == std::vector<int>{0, 1, 2});
+  });
+  CHECK(idle > 10);
+}
+
+TEST_CASE("threads: a rank that fails before a rendezvous ends the waiting of the others") {
+  const auto run = [] {
+    comm::run_threads(2, 0.3, [](Communicator& comm) {
+      if (comm.rank() == 1) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(600));
+        throw Error(Blame::data, "row 7 is bad");
+      }
+      comm.rendezvous([] {});
+    });
+  };
+  CHECK_THROWS_WITH_AS(run(), doctest::Contains("row 7 is bad"), Error);
+}
+
 TEST_CASE("threads: no ranks is refused") {
   CHECK(problem_of([] { run_threads(0, kPatient, [](Communicator&) {}); }, Blame::bug) ==
         "run_threads: 0 ranks");

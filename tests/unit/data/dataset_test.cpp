@@ -42,6 +42,11 @@ const std::vector<std::vector<int>> kDocuments = {
     {3, 1, 4}, {7, 2, 1, 30}, {16, 16, 16},  {0, 3, 0, 5}, {100},         {8, 9, 10, 1, 1, 1, 17},
     {1, 40},   {40, 1},       {4, 5, 4, 60}, {3, 3, 3, 3}, {15, 1, 1, 2}, {9, 9, 9, 9, 9, 9, 9, 9}};
 
+std::unique_ptr<RowSet> text_rows(const std::filesystem::path& path, const std::string& name,
+                                  std::int64_t length, bool packing) {
+  return rows_of_text(std::make_shared<Documents>(std::vector{path}), name, length, packing);
+}
+
 std::multiset<std::pair<std::int32_t, std::int32_t>> trained(const exec::HostBatch& batch) {
   std::multiset<std::pair<std::int32_t, std::int32_t>> pairs;
   for (std::size_t i = 0; i < batch.tokens.size(); ++i)
@@ -57,7 +62,8 @@ TEST_CASE("dataset: over all rows each step from a token to the next is trained 
         CAPTURE(sizes.size());
         CAPTURE(packing);
         CAPTURE(length);
-        const Dataset data(text.path(), "t", length, packing);
+        const auto rows = text_rows(text.path(), "t", length, packing);
+        const RowSet& data = *rows;
         std::multiset<std::pair<std::int32_t, std::int32_t>> all;
         std::set<std::string> names;
         for (std::int64_t r = 0; r < data.rows(); ++r) {
@@ -83,26 +89,28 @@ TEST_CASE("dataset: over all rows each step from a token to the next is trained 
 TEST_CASE("dataset: packing fills rows") {
   // 1,000 documents of 10: without packing 1,000 rows; with it a row of 64 holds 6 documents and a part.
   const Numbered text(std::vector<int>(1000, 10));
-  CHECK(Dataset(text.path(), "t", 64, false).rows() == 1000);
-  const Dataset packed(text.path(), "t", 64, true);
+  CHECK(text_rows(text.path(), "t", 64, false)->rows() == 1000);
+  const auto rows = text_rows(text.path(), "t", 64, true);
+  const RowSet& packed = *rows;
   CHECK(packed.rows() <= 10000 / 62 + 1);
   for (std::int64_t r = 0; r + 1 < packed.rows(); ++r) CHECK(packed.row(r).ids.size() >= 63);
 }
 
 TEST_CASE("dataset: a row's name is that of its file, document and first token, and stays") {
   const Numbered text({3, 20, 5});
-  const Dataset data(text.path(), "poems.txt", 8, false);
+  const auto rows = text_rows(text.path(), "poems.txt", 8, false);
+  const RowSet& data = *rows;
   std::vector<std::string> names;
   for (std::int64_t r = 0; r < data.rows(); ++r) names.push_back(data.row(r).id);
   CHECK(names == std::vector<std::string>{"poems.txt#0+0", "poems.txt#1+0", "poems.txt#1+7", "poems.txt#1+14",
                                           "poems.txt#2+0"});
-  CHECK(Dataset(text.path(), "poems.txt", 8, false).row(2).id == "poems.txt#1+7");
+  CHECK(text_rows(text.path(), "poems.txt", 8, false)->row(2).id == "poems.txt#1+7");
 }
 
 TEST_CASE("dataset: a length below 2 is refused instead of going on for ever") {
   const Numbered text({5});
   for (const std::int64_t length : {1, 0, -3})
-    CHECK_THROWS_AS(Dataset(text.path(), "t", length, true), Error);
+    CHECK_THROWS_AS(text_rows(text.path(), "t", length, true), Error);
 }
 
 TEST_CASE("batch: rows lie one behind the other, positions restart, targets are the next label") {

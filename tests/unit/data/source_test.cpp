@@ -64,7 +64,7 @@ TEST_CASE("source: a byte-order mark is no text") {
 
 std::string fault_of(const std::vector<recipe::Source>& sources) {
   try {
-    text_files(sources);
+    files_of(sources);
   } catch (const Error& e) {
     CHECK(e.blame() == Blame::data);
     return e.problem();
@@ -84,7 +84,7 @@ TEST_CASE("source: a folder stands for its .txt files in the order of their name
   dir.write("texts/a.txt", "a");
   dir.write("texts/c.md", "c");
   dir.write("texts/sub/d.txt", "d");
-  const auto files = text_files({source(dir.path() / "texts"), source(dir.path() / "texts/c.md")});
+  const auto files = files_of(std::vector{source(dir.path() / "texts"), source(dir.path() / "texts/c.md")});
   REQUIRE(files.size() == 3);
   CHECK(files[0].path.filename() == "a.txt");
   CHECK(files[1].path.filename() == "b.txt");
@@ -94,12 +94,25 @@ TEST_CASE("source: a folder stands for its .txt files in the order of their name
 TEST_CASE("source: everything that is wrong with the paths is said at once") {
   const test::ScratchDir dir;
   dir.write("empty/readme.md", "x");
-  dir.write("text.txt.gz", "\x1f\x8b\x08");
-  const std::string fault = fault_of(
-      {source(dir.path() / "gone.txt"), source(dir.path() / "empty"), source(dir.path() / "text.txt.gz")});
+  const std::string fault = fault_of({source(dir.path() / "gone.txt"), source(dir.path() / "empty")});
   CHECK(fault.find("gone.txt is not there") != std::string::npos);
   CHECK(fault.find("empty holds no .txt file") != std::string::npos);
-  CHECK(fault.find("text.txt.gz is compressed") != std::string::npos);
+}
+
+TEST_CASE("source: a folder of another format stands for its .json and .jsonl files, packed or not") {
+  const test::ScratchDir dir;
+  for (const char* name : {"d/b.jsonl", "d/a.json.gz", "d/c.txt", "d/e.ndjson", "d/f.csv"})
+    dir.write(name, "x");
+  recipe::Source rows = source(dir.path() / "d");
+  rows.format = recipe::Format::alpaca;
+  std::vector<std::string> names;
+  for (const TextFile& file : files_of(std::vector{rows})) names.push_back(file.path.filename().string());
+  CHECK(names == std::vector<std::string>{"a.json.gz", "b.jsonl", "e.ndjson"});
+  CHECK(holds_rows(rows));
+  CHECK_FALSE(holds_rows(source(dir.path() / "d")));
+  CHECK(holds_rows(source(dir.path() / "d/b.jsonl")));
+  CHECK(holds_rows(source(dir.path() / "d/a.json.gz")));
+  CHECK_FALSE(holds_rows(source(dir.path() / "d/c.txt")));
 }
 
 }  // namespace

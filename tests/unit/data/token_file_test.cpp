@@ -59,7 +59,7 @@ TEST_CASE("token file: ids come back, two bytes wide up to a vocabulary of 65,53
     CHECK(read_tokens(path) == documents);
     CHECK(fault_of(path).empty());
     const std::uintmax_t width = vocabulary <= 65536 ? 2 : 4;
-    CHECK(fs::file_size(path) == 40 + (5 * width + 7) / 8 * 8 + 5 * 8);
+    CHECK(fs::file_size(path) == 56 + (5 * width + 7) / 8 * 8 + 5 * 8);
   }
 }
 
@@ -76,9 +76,9 @@ TEST_CASE("token file: its bytes are those the format's page tells") {
       "\1\0\2\1\3\0\0\0"  // ids, padded to eight bytes
       "\0\0\0\0\0\0\0\0\2\0\0\0\0\0\0\0\3\0\0\0\0\0\0\0",
       32);
-  REQUIRE(bytes.size() == 72);
-  CHECK(bytes.substr(0, 32) == std::string("ZTTOKENS\1\0\0\0\2\0\0\0\3\0\0\0\0\0\0\0\2\0\0\0\0\0\0\0", 32));
-  CHECK(bytes.substr(40) == body);
+  REQUIRE(bytes.size() == 88);
+  CHECK(bytes.substr(0, 32) == std::string("ZTTOKENS\2\0\0\0\2\0\0\0\3\0\0\0\0\0\0\0\2\0\0\0\0\0\0\0", 32));
+  CHECK(bytes.substr(56) == body);
 }
 
 TEST_CASE("token file: an empty one is sound") {
@@ -121,7 +121,7 @@ TEST_CASE("token file: a header that lies about sizes reads nothing outside the 
   const std::string good = test::read_file(write_tokens(dir.path() / "a.tokens", 300, {{1, 2, 3}, {4}}));
   for (const std::int64_t lie : {std::int64_t{-1}, std::int64_t{1} << 31, std::int64_t{1} << 61,
                                  std::int64_t{1} << 62, INT64_MAX, INT64_MIN}) {
-    for (const std::size_t field : {16u, 24u}) {
+    for (const std::size_t field : {16u, 24u, 40u, 48u}) {
       std::string bad = good;
       std::memcpy(bad.data() + field, &lie, sizeof lie);
       CHECK_THROWS_AS(TokenFile{dir.write("b.tokens", bad)}, Error);
@@ -138,10 +138,10 @@ TEST_CASE("token file: three gigabytes are read to the last token with little me
   {
     std::ofstream out(path, std::ios::binary);
     const std::int64_t counts[] = {tokens, 1}, offsets[] = {0, tokens};
-    out.write(header.data(), 40);
+    out.write(header.data(), 56);
     out.seekp(16);
     out.write(reinterpret_cast<const char*>(counts), sizeof counts);
-    out.seekp(40 + 2 * (tokens - 1));
+    out.seekp(56 + 2 * (tokens - 1));
     const std::uint16_t last = 258;
     out.write(reinterpret_cast<const char*>(&last), sizeof last);
     out.write(reinterpret_cast<const char*>(offsets), sizeof offsets);

@@ -127,10 +127,7 @@ TEST_CASE("what this version doesn't have is said to be so, not called unknown")
        {Case{"run: {time_limit: 3600}", "run.time_limit is not available in this version"},
         Case{"logging: {tensorboard: true}", "logging.tensorboard is not available in this version"},
         Case{"run: {device: cuda}", "run.device: cuda is not available in this version"},
-        Case{"run: {deterministic: false}", "run.deterministic: false is not available in this version"},
-        Case{"data: {train: [{path: a, format: alpaca}]}", "data.train[0].format: alpaca is not available"},
-        Case{"data: {validation: [{path: a, format: messages}]}",
-             "data.validation[0].format: messages is not available"}}) {
+        Case{"run: {deterministic: false}", "run.deterministic: false is not available in this version"}}) {
     CAPTURE(c.text);
     const std::string error = error_of(c.text);
     CHECK(has(error, cat("line 1: ", c.fault)));

@@ -1,3 +1,5 @@
+#include "data/open_data.h"
+
 #include <doctest/doctest.h>
 #include <stdlib.h>
 
@@ -7,7 +9,6 @@
 
 #include "base/error.h"
 #include "base/text.h"
-#include "data/dataset.h"
 #include "device/arena.h"
 #include "support/paths.h"
 
@@ -16,17 +17,18 @@ namespace {
 namespace fs = std::filesystem;
 
 // A scratch folder whose subfolder `cache` is the token cache while it lives.
-class Place {
+class CacheFolder {
  public:
-  Place() { ::setenv("ZEROTRAIN_CACHE", (dir_.path() / "cache").c_str(), 1); }
-  ~Place() { ::unsetenv("ZEROTRAIN_CACHE"); }
-  Place(const Place&) = delete;
-  Place& operator=(const Place&) = delete;
+  CacheFolder() { ::setenv("ZEROTRAIN_CACHE", (dir_.path() / "cache").c_str(), 1); }
+  ~CacheFolder() { ::unsetenv("ZEROTRAIN_CACHE"); }
+  CacheFolder(const CacheFolder&) = delete;
+  CacheFolder& operator=(const CacheFolder&) = delete;
   fs::path write(const std::string& name, const std::string& bytes) const { return dir_.write(name, bytes); }
   std::vector<fs::path> cached() const {
     std::vector<fs::path> files;
     if (!fs::exists(dir_.path() / "cache")) return files;
-    for (const auto& entry : fs::directory_iterator(dir_.path() / "cache")) files.push_back(entry.path());
+    for (const auto& entry : fs::recursive_directory_iterator(dir_.path() / "cache"))
+      if (entry.is_regular_file()) files.push_back(entry.path());
     std::ranges::sort(files);
     return files;
   }
@@ -34,6 +36,10 @@ class Place {
  private:
   test::ScratchDir dir_;
 };
+
+DataSets open_text(const recipe::Data& data, const text::Tokenizer& tokenizer, std::int64_t vocabulary) {
+  return open_data(data, {&tokenizer, nullptr, nullptr, vocabulary});
+}
 
 recipe::Data settings(const std::vector<fs::path>& paths, std::int64_t length = 8) {
   recipe::Data data;
@@ -51,7 +57,8 @@ std::vector<std::int32_t> stream(const Dataset& data) {
   std::vector<std::int32_t> all;
   for (std::int64_t r = 0; r < data.rows(); ++r) {
     const Row row = data.row(r);
-    const bool goes_on = row.id.substr(row.id.find('+')) != "+0";
+    const std::string& first = row.sources.front();
+    const bool goes_on = first.substr(first.find('+')) != "+0";
     all.insert(all.end(), row.ids.begin() + (goes_on ? 1 : 0), row.ids.end());
   }
   return all;
@@ -69,7 +76,7 @@ std::string error_of(const recipe::Data& data, const text::Tokenizer& tokenizer,
 }
 
 TEST_CASE("text: documents become ids with an end token each, and a beginning token where asked for") {
-  const Place place;
+  const CacheFolder place;
   const auto bytes = text::byte_tokenizer();
   recipe::Data data = settings({place.write("a.txt", "Hi|Yo")});
   data.train[0].separator = "|";
@@ -83,14 +90,14 @@ TEST_CASE("text: documents become ids with an end token each, and a beginning to
 }
 
 TEST_CASE("text: a control token's text in the data is ordinary text") {
-  const Place place;
+  const CacheFolder place;
   const auto bytes = text::byte_tokenizer();
   const auto ids = stream(*open_text(settings({place.write("a.txt", "<eos>")}, 16), *bytes, 264).train);
   CHECK(ids == std::vector<std::int32_t>{60, 101, 111, 115, 62, 257});
 }
 
 TEST_CASE("text: a byte-order mark changes no id and no split") {
-  const Place place;
+  const CacheFolder place;
   const auto bytes = text::byte_tokenizer();
   for (const double fraction : {0.0, 0.3}) {
     recipe::Data plain = settings({place.write("a.txt", "0123456789")}),
@@ -98,25 +105,25 @@ TEST_CASE("text: a byte-order mark changes no id and no split") {
                                                 "\xEF\xBB\xBF"
                                                 "0123456789")});
     if (fraction > 0) plain.validation.fraction = marked.validation.fraction = fraction;
-    const TextData a = open_text(plain, *bytes, 264), b = open_text(marked, *bytes, 264);
+    const DataSets a = open_text(plain, *bytes, 264), b = open_text(marked, *bytes, 264);
     CHECK(stream(*a.train) == stream(*b.train));
     if (fraction > 0) CHECK(stream(*a.validation) == stream(*b.validation));
   }
 }
 
 TEST_CASE("text: the validation part is the end of each file, and no token is in both") {
-  const Place place;
+  const CacheFolder place;
   const auto bytes = text::byte_tokenizer();
   recipe::Data data = settings({place.write("a.txt", "abcdefghij"), place.write("b.txt", "ABCDEFGHIJ")});
   data.validation.fraction = 0.2;
   data.add_eos = false;
-  const TextData text = open_text(data, *bytes, 264);
+  const DataSets text = open_text(data, *bytes, 264);
   CHECK(bytes->decode(stream(*text.train)) == "abcdefghABCDEFGH");
   CHECK(bytes->decode(stream(*text.validation)) == "ijIJ");
 }
 
 TEST_CASE("text: a cache is used again, and made anew when content, tokenizer or options change") {
-  const Place place;
+  const CacheFolder place;
   const auto bytes = text::byte_tokenizer();
   const fs::path path = place.write("a.txt", "some text to learn");
   recipe::Data data = settings({path});
@@ -160,13 +167,13 @@ TEST_CASE("text: a cache is used again, and made anew when content, tokenizer or
 }
 
 TEST_CASE("text: a damaged cache is refused with the cure") {
-  const Place place;
+  const CacheFolder place;
   const auto bytes = text::byte_tokenizer();
   const recipe::Data data = settings({place.write("a.txt", "some text to learn")});
   open_text(data, *bytes, 264);
   const fs::path cache = place.cached().at(0);
   std::string content = test::read_file(cache);
-  content[42] ^= 1;
+  content[60] ^= 1;
   std::ofstream(cache, std::ios::binary) << content;
   const std::string error = error_of(data, *bytes, 264, Blame::data);
   CHECK(error.find(cache.string()) != std::string::npos);
@@ -176,7 +183,7 @@ TEST_CASE("text: a damaged cache is refused with the cure") {
 }
 
 TEST_CASE("text: an id beyond the model's vocabulary names the token, and leaves no cache") {
-  const Place place;
+  const CacheFolder place;
   const auto bytes = text::byte_tokenizer();
   const recipe::Data data = settings({place.write("a.txt", "some text")});
   const std::string letter = error_of(data, *bytes, 110, Blame::model);
@@ -189,7 +196,7 @@ TEST_CASE("text: an id beyond the model's vocabulary names the token, and leaves
 }
 
 TEST_CASE("text: every unreadable file is named at once") {
-  const Place place;
+  const CacheFolder place;
   const auto characters = text::char_tokenizer("abc");
   const std::string one = error_of(settings({place.write("a.txt", "abx")}), *characters, 3, Blame::data);
   CHECK(one.find("a.txt") != std::string::npos);
@@ -202,7 +209,7 @@ TEST_CASE("text: every unreadable file is named at once") {
 }
 
 TEST_CASE("text: data without anything to train on is an error before step 1") {
-  const Place place;
+  const CacheFolder place;
   const auto bytes = text::byte_tokenizer();
   recipe::Data data = settings({place.write("a.txt", "x")});
   data.add_eos = false;
@@ -219,7 +226,7 @@ TEST_CASE("text: data without anything to train on is an error before step 1") {
 }
 
 TEST_CASE("text: a beginning token that the tokenizer does not have is a usage error") {
-  const Place place;
+  const CacheFolder place;
   const auto characters = text::char_tokenizer("abc");
   recipe::Data data = settings({place.write("a.txt", "abc")});
   data.add_bos = recipe::AddBos::yes;
@@ -227,7 +234,7 @@ TEST_CASE("text: a beginning token that the tokenizer does not have is a usage e
 }
 
 TEST_CASE("text: a document of more than one piece gives the ids of the whole") {
-  const Place place;
+  const CacheFolder place;
   // Three-byte characters without any line end, then lines: cuts of both kinds.
   std::string text;
   while (text.size() < (std::size_t{33} << 20)) text += "€‰";
@@ -235,7 +242,7 @@ TEST_CASE("text: a document of more than one piece gives the ids of the whole") 
   const auto characters = text::char_tokenizer(text.substr(text.size() - 100) + "€‰");
   const auto whole = characters->encode(text);
   recipe::Data data = settings({place.write("a.txt", text)}, 1 << 16);
-  const TextData opened = open_text(data, *characters, characters->vocabulary());
+  const DataSets opened = open_text(data, *characters, characters->vocabulary());
   CHECK(opened.train->tokens() == std::int64_t(whole.size()));
   CHECK(stream(*opened.train) == whole);
 }
@@ -243,11 +250,11 @@ TEST_CASE("text: a document of more than one piece gives the ids of the whole") 
 TEST_CASE("text: the ids of tinyshakespeare by byte are its bytes") {
   const auto path = test::test_data("text/tinyshakespeare.txt");
   if (!path) return;
-  const Place place;
+  const CacheFolder place;
   recipe::Data data = settings({*path}, 1024);
   data.add_eos = false;
   data.validation.fraction = 0.1;
-  const TextData text = open_text(data, *text::byte_tokenizer(), 264);
+  const DataSets text = open_text(data, *text::byte_tokenizer(), 264);
   CHECK(text.train->tokens() == 1003854);
   CHECK(text.validation->tokens() == 111540);
   const auto ids = stream(*text.train);

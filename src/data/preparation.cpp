@@ -1,0 +1,149 @@
+#include "data/preparation.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "base/text.h"
+#include "data/chunks.h"
+
+namespace zt::data {
+namespace fs = std::filesystem;
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+fs::path chunk_path(const fs::path& folder, std::int64_t chunk) {
+  return folder / fmt::format("{:06d}.tokens", chunk);
+}
+
+void add_examples(std::vector<Example>& to, const std::vector<Example>& from) {
+  for (const Example& example : from)
+    if (to.size() < kNotedExamples) to.push_back(example);
+}
+
+Json json_of(const std::vector<Example>& examples) {
+  Json list = Json::array();
+  for (const Example& e : examples) list.push_back({e.file, e.line, e.column, e.reason});
+  return list;
+}
+
+std::vector<Example> examples_of(const Json& list) {
+  std::vector<Example> examples;
+  for (const Json& e : list) examples.push_back({e.at(0), e.at(1), e.at(2), e.at(3)});
+  return examples;
+}
+
+}  // namespace
+
+std::string ChunkNotes::json() const {
+  // Reasons may quote bytes of a file that are no UTF-8.
+  return Json{{"rows", rows},
+              {"trained", trained},
+              {"untrained", untrained},
+              {"faulty", faulty},
+              {"cut", cut},
+              {"had_bom", had_bom},
+              {"untrained_at", json_of(untrained_at)},
+              {"faults", json_of(faults)}}
+      .dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+ChunkNotes ChunkNotes::parse(const std::string& json) {
+  ChunkNotes notes;
+  if (json.empty()) return notes;
+  const Json j = Json::parse(json);
+  notes.rows = j.at("rows");
+  notes.trained = j.at("trained");
+  notes.untrained = j.at("untrained");
+  notes.faulty = j.at("faulty");
+  notes.cut = j.at("cut");
+  notes.had_bom = j.at("had_bom");
+  notes.untrained_at = examples_of(j.at("untrained_at"));
+  notes.faults = examples_of(j.at("faults"));
+  return notes;
+}
+
+void ChunkNotes::add(const ChunkNotes& other) {
+  rows += other.rows;
+  trained += other.trained;
+  untrained += other.untrained;
+  faulty += other.faulty;
+  cut |= other.cut;
+  had_bom |= other.had_bom;
+  add_examples(untrained_at, other.untrained_at);
+  add_examples(faults, other.faults);
+}
+
+std::string text_of(const Job& job, const Example& e) {
+  std::string text = job.files.at(static_cast<std::size_t>(e.file)).path.string();
+  if (e.line > 0) text += cat(":", e.line);
+  if (e.column > 0) text += cat(":", e.column);
+  return e.reason.empty() ? text : cat(text, ": ", e.reason);
+}
+
+ProgressLines::ProgressLines(const std::string& name, std::int64_t total_bytes, bool speaks)
+    : name_(name), total_(total_bytes), speaks_(speaks) {}
+
+void ProgressLines::at(std::int64_t done_bytes) {
+  const auto now = Clock::now();
+  if (!speaks_ || now - last_ < std::chrono::seconds(5)) return;
+  last_ = now;
+  log::info(cat("tokenizing ", name_, ": ", human_bytes(done_bytes), " of ", human_bytes(total_)));
+}
+
+Chunks::Chunks(fs::path folder, const Share& share) : folder_(std::move(folder)), share_(share) {}
+
+fs::path Chunks::path(std::int64_t chunk) const { return chunk_path(folder_, chunk); }
+
+bool Chunks::wanted(std::int64_t chunk) const {
+  return chunk % share_.count == share_.index && !fs::exists(path(chunk));
+}
+
+void require_in_vocabulary(const std::vector<std::int32_t>& ids, const Encoding& e) {
+  for (const std::int32_t id : ids) {
+    if (id < 0 || id >= e.vocabulary)
+      throw Error(Blame::model,
+                  cat("the tokenizer makes id ", id, " ('", e.tokenizer->token(id), "'), but the model has ",
+                      e.vocabulary, " embedding rows"),
+                  "use the model's own tokenizer, or a model with a larger vocab_size");
+  }
+}
+
+fs::path chunk_folder(const Job& job, const Encoding& e) {
+  std::string key = cat("chunks 1|", e.tokenizer->fingerprint(), "|", e.vocabulary, "|", job.rows);
+  if (job.rows) {
+    key += cat("|", int(job.format.format), "|", job.format.ignore_tools, "|", e.add_bos, e.add_eos);
+    for (const auto& [ours, theirs] : job.format.fields) key += cat("|", digest_of(ours), digest_of(theirs));
+    if (e.chat != nullptr && job.format.format != recipe::Format::text)
+      key += cat("|", int(e.chat->form()), digest_of(e.chat->default_system()), "|", int(e.train_on));
+  } else {
+    key +=
+        cat("|", e.add_bos, e.add_eos, "|", int(job.part), "|", job.part == Part::all ? 0.0 : job.fraction);
+  }
+  for (const TextFile& file : job.files)
+    key += cat("|", digest_of_file(file.path, Blame::data), digest_of(file.separator));
+  return cache_folder() / digest_of(key);
+}
+
+std::optional<std::vector<fs::path>> finished_chunks(const fs::path& folder) {
+  std::vector<fs::path> files;
+  for (bool last = false; !last;) {
+    files.push_back(chunk_path(folder, static_cast<std::int64_t>(files.size())));
+    if (!fs::exists(files.back())) return std::nullopt;
+    last = TokenFile(files.back()).notes().last;
+  }
+  return files;
+}
+
+void prepare(const Job& job, const Encoding& encoding, const Share& share) {
+  const fs::path folder = chunk_folder(job, encoding);
+  if (finished_chunks(folder)) return;
+  std::int64_t bytes = 0;
+  for (const TextFile& file : job.files) bytes += static_cast<std::int64_t>(fs::file_size(file.path));
+  ProgressLines progress(job.name, bytes, share.speaks);
+  (job.rows ? prepare_rows : prepare_text)(job, encoding, Chunks(folder, share), progress);
+}
+
+}  // namespace zt::data
