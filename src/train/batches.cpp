@@ -47,14 +47,16 @@ StepBatch step_batch(const data::Dataset& rows, const StepSamples& s, comm::Comm
     RowFacts* facts = &mine[static_cast<std::size_t>(m * s.rows)];
     std::vector<data::Row> micro;
     std::vector<RowFacts*> places;
+    std::vector<std::int64_t> numbers;  // in the global batch, whichever rank has the row
     for (const std::int64_t sample : std::span(slots).subspan(slot, static_cast<std::size_t>(s.rows))) {
       if (s.first + sample < s.end) {
         micro.push_back(rows.sample(s.first + sample, s.seed));
         places.push_back(facts);
+        numbers.push_back(sample);
       }
       ++facts;
     }
-    batch.micros.push_back(data::make_batch(micro, s.rows, length));
+    batch.micros.push_back(data::make_batch(micro, s.rows, length, numbers));
     std::span<const std::int32_t> targets = batch.micros.back().targets;
     for (std::size_t i = 0; i < micro.size(); ++i) {
       const std::size_t ids = micro[i].ids.size();
