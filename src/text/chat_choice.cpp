@@ -70,28 +70,38 @@ std::string without_spaces_at(const std::vector<std::string>& marks, const std::
   return out;
 }
 
-// A Jinja template held against one form.
+// What a Jinja template writes for each probe; nothing for those it refuses. Throws where it refuses one that no
+// template can.
+using Texts = std::vector<std::optional<std::string>>;
+Texts texts_of(const Jinja& jinja, const std::vector<Conversation>& all, const Tokenizer& tokenizer) {
+  Texts texts;
+  for (const Conversation& probe : all) {
+    try {
+      texts.emplace_back(jinja.render(variables_of(probe, tokenizer)));
+    } catch (const Error&) {
+      if (probe.messages.front().role != Role::system) throw;
+      texts.emplace_back();
+    }
+  }
+  return texts;
+}
+
+// What a Jinja template writes, held against one form.
 class Comparison {
  public:
-  Comparison(const Jinja& jinja, const Tokenizer& tokenizer, Form form)
-      : jinja_(jinja), tokenizer_(tokenizer), form_(form) {
+  Comparison(const std::vector<Conversation>& all, const Texts& theirs, const Tokenizer& tokenizer, Form form)
+      : probes_(all), theirs_(theirs), tokenizer_(tokenizer), form_(form) {
     if (tokenizer.bos()) bos_ = tokenizer.token(*tokenizer.bos());
     if (tokenizer.eos()) eos_ = tokenizer.token(*tokenizer.eos());
   }
 
   // Whether all probes come out equal; else the first difference.
   bool equal(KnownTemplate* known, std::string* difference) {
-    const std::vector<Conversation> all = probes();
-    *known = {form_, default_system(all.front()), starts_with(theirs(all.front()), bos_) && !bos_.empty()};
-    for (std::size_t i = 0; i < all.size(); ++i) {
-      const bool may_refuse = all[i].messages.front().role == Role::system;
-      try {
-        if (!same(normal(theirs(all[i])), normal(ours(all[i], known->default_system)), difference))
-          return false;
-      } catch (const Error&) {
-        if (!may_refuse) throw;
-      }
-    }
+    *known = {form_, default_system(), !bos_.empty() && starts_with(theirs_.front().value(), bos_)};
+    for (std::size_t i = 0; i < probes_.size(); ++i)
+      if (theirs_[i] &&
+          !same(normal(*theirs_[i]), normal(ours(probes_[i], known->default_system)), difference))
+        return false;
     return true;
   }
   // Characters that were equal.
@@ -112,9 +122,6 @@ class Comparison {
     return false;
   }
 
-  std::string theirs(const Conversation& probe) const {
-    return jinja_.render(variables_of(probe, tokenizer_));
-  }
   std::string ours(const Conversation& probe, const std::string& system) const {
     return ChatTemplate({form_, system, false}, tokenizer_).text(probe, true);
   }
@@ -125,11 +132,11 @@ class Comparison {
     return without_spaces_at({"[INST]", "[/INST]", bos_, eos_}, plain);
   }
 
-  // What the template says where a form would put a system message, though the probe has none.
-  std::string default_system(const Conversation& probe) const {
+  // What the template says where a form would put a system message, though the first probe has none.
+  std::string default_system() const {
     constexpr const char* kHere = "\x01here\x01";
-    const std::string a = normal(theirs(probe)), plain = normal(ours(probe, ""));
-    const std::string frame = normal(ours(probe, kHere));
+    const std::string a = normal(theirs_.front().value()), plain = normal(ours(probes_.front(), ""));
+    const std::string frame = normal(ours(probes_.front(), kHere));
     const std::size_t at = frame.find(kHere);
     if (a == plain || at == std::string::npos) return "";
     const std::string before = frame.substr(0, at), after = frame.substr(at + std::string(kHere).size());
@@ -137,7 +144,8 @@ class Comparison {
     return fits ? a.substr(before.size(), a.size() - before.size() - after.size()) : "";
   }
 
-  const Jinja& jinja_;
+  const std::vector<Conversation>& probes_;
+  const Texts& theirs_;
   const Tokenizer& tokenizer_;
   Form form_;
   std::string bos_, eos_;
@@ -176,11 +184,12 @@ std::optional<KnownTemplate> recognise(const std::string& jinja, const Tokenizer
     return std::nullopt;
   }
   try {
-    const Jinja parsed = Jinja::parse(jinja);
+    const std::vector<Conversation> all = probes();
+    const Texts theirs = texts_of(Jinja::parse(jinja), all, tokenizer);
     std::optional<std::size_t> alike;
     for (const Form form : kForms) {
       if (!has_tokens_for(form, tokenizer)) continue;
-      Comparison comparison(parsed, tokenizer, form);
+      Comparison comparison(all, theirs, tokenizer, form);
       KnownTemplate known;
       std::string difference;
       if (comparison.equal(&known, &difference)) return known;

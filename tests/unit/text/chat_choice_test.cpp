@@ -1,4 +1,6 @@
 // Which template a model's own Jinja is, and the forms as Jinja.
+#include <chrono>
+
 #include "conversations.h"
 #include "text/jinja.h"
 
@@ -261,6 +263,18 @@ TEST_CASE("choice: a template without marks for answers is refused before anythi
             std::string::npos);
       CHECK(std::string(e.what()).find("name it in data.chat_template") != std::string::npos);
     }
+  }
+}
+
+TEST_CASE("choice: a template that is somebody's endless program is refused within a bounded time") {
+  const auto t = bytes_for_all();
+  const std::string busy = "{%- for i in range(100000) -%}{%- set x = i -%}{%- endfor -%}";
+  for (const std::string& jinja :
+       {busy + jinja_of(Form::alpaca, ""), busy + busy + busy + busy + busy + busy + busy + busy,
+        std::string(300000, 'x')}) {
+    const auto begin = std::chrono::steady_clock::now();
+    recognise(jinja, *t);
+    CHECK(std::chrono::steady_clock::now() - begin < std::chrono::seconds(20));
   }
 }
 
