@@ -66,33 +66,41 @@ bool any_trained(const text::Rendered& rendered) {
   return false;
 }
 
+// So many rows or bytes are encoded at once, by all cores.
+constexpr std::size_t kRowsAtOnce = 4096, kBytesAtOnce = std::size_t{1} << 20;
+
 class RowChunk {
  public:
   RowChunk(const Job& job, const Encoding& encoding, const Chunks& chunks, std::int64_t number)
-      : job_(job), encoding_(encoding), chunks_(chunks), number_(number), wanted_(chunks.wanted(number)) {}
+      : job_(job), encoding_(encoding), number_(number) {
+    if (chunks.wanted(number)) out_.emplace(chunks.path(number), encoding.vocabulary);
+  }
   std::int64_t number() const { return number_; }
 
   void add(const RawRow& row, const Origin& origin) {
-    if (!wanted_) return;
+    if (!out_) return;
     rows_.push_back({std::string(row.bytes), row, origin});
+    bytes_ += row.bytes.size();
     notes_.cut |= row.ends_reading;
+    if (rows_.size() >= kRowsAtOnce || bytes_ >= kBytesAtOnce) encode();
   }
   void note_bom() { notes_.had_bom = true; }
-  void write(bool last);
+  void finish(bool last);
 
  private:
-  void take(const KeptRow& kept, const Outcome& outcome, TokenFileWriter& out);
+  void encode();
+  void take(const KeptRow& kept, const Outcome& outcome);
 
   const Job& job_;
   const Encoding& encoding_;
-  const Chunks& chunks_;
   std::int64_t number_;
-  bool wanted_;
+  std::optional<TokenFileWriter> out_;  // absent where another rank makes this chunk
   std::vector<KeptRow> rows_;
+  std::size_t bytes_ = 0;
   ChunkNotes notes_;
 };
 
-void RowChunk::take(const KeptRow& kept, const Outcome& outcome, TokenFileWriter& out) {
+void RowChunk::take(const KeptRow& kept, const Outcome& outcome) {
   if (outcome.failure) std::rethrow_exception(outcome.failure);
   ++notes_.rows;
   if (!outcome.faults.empty()) {
@@ -110,24 +118,29 @@ void RowChunk::take(const KeptRow& kept, const Outcome& outcome, TokenFileWriter
   }
   for (std::size_t i = 1; i < outcome.rendered.trained.size(); ++i)
     notes_.trained += outcome.rendered.trained[i];
-  out.add(outcome.rendered.ids, outcome.rendered.trained);
-  out.end_document(kept.origin);
+  out_->add(outcome.rendered.ids, outcome.rendered.trained);
+  out_->end_document(kept.origin);
 }
 
-void RowChunk::write(bool last) {
-  if (!wanted_) return;
+void RowChunk::encode() {
   std::vector<Outcome> outcomes(rows_.size());
   const auto count = static_cast<std::int64_t>(rows_.size());
 #pragma omp parallel for schedule(dynamic, 16)
   for (std::int64_t i = 0; i < count; ++i)
     outcomes[static_cast<std::size_t>(i)] =
         outcome_of(rows_[static_cast<std::size_t>(i)], job_.format, encoding_);
-  TokenFileWriter out(chunks_.path(number_), encoding_.vocabulary);
-  for (std::size_t i = 0; i < rows_.size(); ++i) take(rows_[i], outcomes[i], out);
+  for (std::size_t i = 0; i < rows_.size(); ++i) take(rows_[i], outcomes[i]);
+  rows_.clear();
+  bytes_ = 0;
+}
+
+void RowChunk::finish(bool last) {
+  if (!out_) return;
+  encode();
   TokenFileNotes notes;
   notes.last = last;
   notes.text = notes_.json();
-  out.finish(std::move(notes));
+  out_->finish(std::move(notes));
 }
 
 }  // namespace
@@ -138,7 +151,7 @@ void prepare_rows(const Job& job, const Encoding& encoding, const Chunks& chunks
   const auto go_to = [&](std::int64_t chunk) {
     while (!open || open->number() < chunk) {
       const std::int64_t next = open ? open->number() + 1 : 0;
-      if (open) open->write(false);
+      if (open) open->finish(false);
       open.emplace(job, encoding, chunks, next);
     }
   };
@@ -157,7 +170,7 @@ void prepare_rows(const Job& job, const Encoding& encoding, const Chunks& chunks
     if (reader.had_bom()) open->note_bom();
     files_before += reader.file_bytes();
   }
-  open->write(true);
+  open->finish(true);
 }
 
 }  // namespace zt::data
