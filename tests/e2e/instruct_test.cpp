@@ -157,7 +157,7 @@ TEST_CASE("instruct: `data` sums up, and shows rows as ids and labels or as text
   CHECK(contains(text.out, "\\x1b[31m<|im_end|><|im_end|>"));
 }
 
-TEST_CASE("instruct: a template without marks, or none for a chat, ends with the choice of names (B15)") {
+TEST_CASE("instruct: a template without marks, or none for a chat, ends with the choice of names") {
   const Desk desk;
   desk.write("rows.jsonl",
              "{\"messages\": [{\"role\": \"user\", \"content\": \"a\"}, {\"role\": \"assistant\", "
@@ -244,7 +244,7 @@ TEST_CASE(
   CHECK(contains(other.err, "the recipe's data are not those of"));
 }
 
-TEST_CASE("instruct: five rows on four ranks end with the supervised tokens of one rank (B72)") {
+TEST_CASE("instruct: five rows on four ranks end with the supervised tokens of one rank") {
   const Desk desk;
   std::string rows;
   for (int i = 0; i < 5; ++i)

@@ -244,7 +244,7 @@ TEST_CASE("threads: a hundred random collectives in a row are right under random
   }
 }
 
-TEST_CASE("threads: a rendezvous waits beyond the time limit, and the next collective has its own (B30)") {
+TEST_CASE("threads: a rendezvous waits beyond the time limit, and the next collective has its own") {
   std::atomic<int> idle = 0;
   comm::run_threads(3, 0.3, [&](Communicator& comm) {
     if (comm.rank() == 1) std::this_thread::sleep_for(std::chrono::milliseconds(1200));

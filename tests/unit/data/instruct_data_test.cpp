@@ -92,7 +92,7 @@ TEST_CASE(
   CHECK(sets.reports.at(0).trained == 2);
 }
 
-TEST_CASE("rows: a byte-order mark changes nothing and is noted (B24)") {
+TEST_CASE("rows: a byte-order mark changes nothing and is noted") {
   const Desk desk;
   const std::string rows = completion("p", "q") + completion("r", "s");
   const DataSets plain = desk.open(of({source(desk.write("a.jsonl", rows), recipe::Format::completion)}));
@@ -103,7 +103,7 @@ TEST_CASE("rows: a byte-order mark changes nothing and is noted (B24)") {
   CHECK(marked.reports[0].had_bom);
 }
 
-TEST_CASE("rows: a malformed line is told with file, line and column before anything runs (B25)") {
+TEST_CASE("rows: a malformed line is told with file, line and column before anything runs") {
   const Desk desk;
   const std::string good = completion("p", "q");
   const std::string path =
@@ -121,7 +121,7 @@ TEST_CASE("rows: a malformed line is told with file, line and column before anyt
   CHECK(desk.error_of(data).find("over data.max_bad_rows = 0") != std::string::npos);
 }
 
-TEST_CASE("rows: wrong types are three errors with their lines, and nothing becomes the text None (B26)") {
+TEST_CASE("rows: wrong types are three errors with their lines, and nothing becomes the text None") {
   const Desk desk;
   const std::string path = desk.write("rows.jsonl",
                                       "{\"instruction\": \"a\", \"output\": null}\n"
@@ -133,7 +133,7 @@ TEST_CASE("rows: wrong types are three errors with their lines, and nothing beco
     CHECK(error.find(line) != std::string::npos);
 }
 
-TEST_CASE("rows: an unknown role names line and role (B19)") {
+TEST_CASE("rows: an unknown role names line and role") {
   const Desk desk;
   const std::string good =
       "{\"conversations\": [{\"from\": \"human\", \"value\": \"a\"}, {\"from\": \"gpt\", \"value\": "
@@ -160,7 +160,7 @@ TEST_CASE("rows: what the template cannot say is a fault of the row, with the cu
   CHECK(desk.open(data).reports[0].documents == 1);
 }
 
-TEST_CASE("rows: without a trained token a row is counted and named, and alone it is an error (B07)") {
+TEST_CASE("rows: without a trained token a row is counted and named, and alone it is an error") {
   const Desk desk;
   // Limit 8: of A only prompt is left; B is 2 + 1 + the end.
   const std::string a = completion("123456789", "x"), b = completion("12", "x");
@@ -180,7 +180,7 @@ TEST_CASE("rows: without a trained token a row is counted and named, and alone i
   CHECK(desk.error_of(data).find("1 without a token to train") != std::string::npos);
 }
 
-TEST_CASE("rows: exactly the limit fits; one more is left out, cut or refused, with counts (B78)") {
+TEST_CASE("rows: exactly the limit fits; one more is left out, cut or refused, with counts") {
   const Desk desk;
   const std::string fits = completion("123456789", "abcdef"), over = completion("123456789", "abcdefg");
   recipe::Data data = of({source(desk.write("a.jsonl", fits + over), recipe::Format::completion)}, 16);
@@ -211,7 +211,7 @@ TEST_CASE("rows: `fields` renames, and a name the format does not have is refuse
   CHECK(error.find("prompt, completion") != std::string::npos);
 }
 
-TEST_CASE("rows: an empty source is an error that names it (B27)") {
+TEST_CASE("rows: an empty source is an error that names it") {
   const Desk desk;
   recipe::Data data = of({source(desk.write("full.jsonl", completion("a", "b")), recipe::Format::completion),
                           source(desk.write("empty.jsonl", ""), recipe::Format::completion)});
