@@ -1,10 +1,12 @@
 // How the chunks of a job are made: shared by rows and raw text.
 #pragma once
 
+#include <array>
 #include <chrono>
 #include <cstdint>
 #include <filesystem>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "data/preparation.h"
@@ -25,15 +27,33 @@ class ProgressLines {
   Clock::time_point last_ = Clock::now();
 };
 
+// Files as they were when their digests were taken, by which token files are found again.
+class FileStates {
+ public:
+  explicit FileStates(const std::vector<TextFile>& files);
+  // Throws Error(data) that names the first one that has been written to, replaced or removed since.
+  void require_unchanged() const;
+
+ private:
+  using State = std::array<std::int64_t, 4>;  // inode, bytes, and the time of the last change
+  static State state_of(const std::filesystem::path& path);
+  std::vector<std::pair<std::filesystem::path, State>> states_;
+};
+
 // The chunks of one job that this rank still has to make.
 class Chunks {
  public:
-  Chunks(std::filesystem::path folder, const Share& share);
+  Chunks(std::filesystem::path folder, FileStates sources, const Share& share);
   bool wanted(std::int64_t chunk) const;
   std::filesystem::path path(std::int64_t chunk) const;
+  // To be asked before a chunk is finished, which would else be found under the digests of other files.
+  void require_unchanged() const { sources_.require_unchanged(); }
+  // Whether to end early.
+  bool stopped() const { return share_.stops && share_.stops(); }
 
  private:
   std::filesystem::path folder_;
+  FileStates sources_;
   Share share_;
 };
 

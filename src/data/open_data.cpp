@@ -62,15 +62,19 @@ Encoding encoding_of(const recipe::Data& settings, const recipe::Source& source,
 }
 
 // A name in `fields` that the format does not have would silently do nothing.
-void require_known_fields(const recipe::Source& source) {
-  const std::vector<std::string> known = field_names(source.format);
-  for (const auto& [ours, theirs] : source.fields) {
-    if (std::ranges::find(known, ours) != known.end()) continue;
-    throw Error(Blame::usage,
-                cat("fields of ", source.path, ": format ", recipe::word_of(source.format), " has no field '",
-                    ours, "'"),
-                cat("its fields are ", join(known, ", "), "; write {our name: the file's name}"));
+void require_known_fields(const recipe::Data& settings) {
+  Problems problems;
+  for (const auto* sources : {&settings.train, &settings.validation.sources}) {
+    for (const recipe::Source& source : *sources) {
+      const std::vector<std::string> known = field_names(source.format);
+      for (const auto& [ours, theirs] : source.fields)
+        if (std::ranges::find(known, ours) == known.end())
+          problems.add(cat(source.path, ": format ", recipe::word_of(source.format), " has no field '", ours,
+                           "'; its fields are ", join(known, ", ")));
+    }
   }
+  problems.throw_if_any(Blame::usage,
+                        "`fields` of the data have problems:", "write {our name: the file's name}");
 }
 
 void add_wanted(const recipe::Data& settings, const std::vector<recipe::Source>& sources, const Rendering& r,
@@ -78,7 +82,6 @@ void add_wanted(const recipe::Data& settings, const std::vector<recipe::Source>&
   const std::vector<std::string> names = names_of(sources);
   for (std::size_t i = 0; i < sources.size(); ++i) {
     const recipe::Source& source = sources[i];
-    require_known_fields(source);
     Wanted w;
     w.encoding = encoding_of(settings, source, r);
     w.weight = source.weight;
@@ -97,6 +100,7 @@ void add_wanted(const recipe::Data& settings, const std::vector<recipe::Source>&
 }
 
 std::vector<Wanted> all_wanted(const recipe::Data& settings, const Rendering& r, bool with_training) {
+  require_known_fields(settings);
   const double fraction = settings.validation.fraction.value_or(0.0);
   Problems problems;
   std::vector<Wanted> wanted;
@@ -109,12 +113,13 @@ std::vector<Wanted> all_wanted(const recipe::Data& settings, const Rendering& r,
   return wanted;
 }
 
-// Texts that cannot be encoded are told together.
-void prepare_all(const std::vector<Wanted>& all, const Share& share) {
+// The folders of the token files, in the same order. Texts that cannot be encoded are told together.
+std::vector<fs::path> prepare_all(const std::vector<Wanted>& all, const Share& share) {
+  std::vector<fs::path> folders;
   std::vector<Error> faults;
   for (const Wanted& wanted : all) {
     try {
-      prepare(wanted.job, wanted.encoding, share);
+      folders.push_back(prepare(wanted.job, wanted.encoding, share));
     } catch (const Error& e) {
       if (e.blame() != Blame::data) throw;
       faults.push_back(e);
@@ -125,6 +130,7 @@ void prepare_all(const std::vector<Wanted>& all, const Share& share) {
   for (const Error& fault : faults) problems.add(fault.problem());
   problems.throw_if_any(Blame::data, cat(faults.size(), " sources cannot be read:"),
                         faults.empty() ? "" : faults.front().hint());
+  return folders;
 }
 
 // Which documents validate: as many as the fraction says, drawn once for all runs.
@@ -208,8 +214,8 @@ void judge(const Faults& faults, const recipe::Data& settings) {
   if (faults.rows == 0) return;
   std::string list;
   for (const std::string& example : faults.examples) list += "\n  " + example;
-  const auto shown = static_cast<std::int64_t>(faults.examples.size());
-  if (faults.rows > shown) list += cat("\n  and ", faults.rows - shown, " more rows");
+  // A row may have several faults, so nobody knows how many rows the list leaves out.
+  if (faults.examples.size() == kNotedExamples) list += cat("\n  (the first ", kNotedExamples, " faults)");
   const std::string rows = faults.rows == 1 ? "1 bad row" : cat(with_commas(faults.rows), " bad rows");
   // Nobody can say how many rows stand behind the place where a file loses its structure.
   if (faults.cut)
@@ -246,9 +252,11 @@ std::int64_t trained_in(const Documents& documents, const std::vector<std::int64
 
 class Opener {
  public:
-  explicit Opener(const recipe::Data& settings) : settings_(settings) {}
+  Opener(const recipe::Data& settings, bool with_training)
+      : settings_(settings), with_training_(with_training) {}
 
-  void open(const Wanted& wanted, DataSets& sets);
+  // `folder` holds the token files of what is wanted.
+  void open(const Wanted& wanted, const fs::path& folder, DataSets& sets);
   void finish(DataSets& sets);
 
  private:
@@ -257,10 +265,12 @@ class Opener {
   std::unique_ptr<RowSet> document_rows(const Wanted& wanted, std::shared_ptr<const Documents> documents,
                                         SourceReport& report);
   void require_rows(const Wanted& wanted, const SourceReport& report);
+  void require_validation(const DataSets& sets);
 
   const recipe::Data& settings_;
+  const bool with_training_;
   Faults faults_;
-  Problems empty_;
+  Problems empty_, no_part_;  // sources without rows; those without rows that validate
   std::vector<Dataset::Source> train_, validation_;
 };
 
@@ -285,7 +295,7 @@ std::unique_ptr<RowSet> Opener::document_rows(const Wanted& wanted,
   for (const Example& e : notes.untrained_at)
     report.examples.push_back(text_of(wanted.job, {e.file, e.line, 0, "no token to train"}));
   // One source that both trains and validates is judged once.
-  if (!(wanted.validation && wanted.fraction > 0 && !train_.empty())) faults_.add(wanted.job, notes);
+  if (!(wanted.validation && wanted.fraction > 0 && with_training_)) faults_.add(wanted.job, notes);
   std::vector<std::int64_t> which = Selection(settings_, wanted, *documents, report).take();
   const bool whole = which.size() == static_cast<std::size_t>(documents->documents()) && report.cut == 0;
   report.trained = whole ? notes.trained : trained_in(*documents, which, settings_.sequence_length);
@@ -298,25 +308,34 @@ std::unique_ptr<RowSet> Opener::document_rows(const Wanted& wanted,
 void Opener::require_rows(const Wanted& wanted, const SourceReport& report) {
   if (report.packed_rows > 0) return;
   const std::string what = wanted.validation ? "validation" : "training";
+  Problems& problems = wanted.validation && wanted.fraction > 0 ? no_part_ : empty_;
   if (report.raw_text) {
-    empty_.add(cat("the ", what, " data has no row with a token to train on: ", report.tokens, " tokens in ",
-                   file_names(wanted.job.files)));
+    problems.add(cat("the ", what, " data has no row with a token to train on: ", report.tokens,
+                     " tokens in ", file_names(wanted.job.files)));
     return;
   }
   std::vector<std::string> why;
   if (report.overlong > 0) why.push_back(cat(report.overlong, " over data.sequence_length"));
   if (report.untrained > 0) why.push_back(cat(report.untrained, " without a token to train"));
   if (report.faulty > 0) why.push_back(cat(report.faulty, " bad"));
-  if (report.held_out > 0) why.push_back(cat(report.held_out, " held out"));
+  if (report.held_out > 0)
+    why.push_back(cat(report.held_out, wanted.validation ? " for training" : " for validation"));
   std::string text =
       cat("the ", what, " data has no row with a trained token: ", with_commas(report.rows), " rows in ",
           file_names(wanted.job.files), why.empty() ? "" : ", " + join(why, ", "));
   for (const std::string& example : report.examples) text += "\n    " + example;
-  empty_.add(std::move(text));
+  problems.add(std::move(text));
 }
 
-void Opener::open(const Wanted& wanted, DataSets& sets) {
-  const fs::path folder = chunk_folder(wanted.job, wanted.encoding);
+// A source may be too small for its part of the validation data; all may not.
+void Opener::require_validation(const DataSets& sets) {
+  const auto validates = [](const SourceReport& r) { return r.validation && r.packed_rows > 0; };
+  if (std::ranges::any_of(sets.reports, validates)) return;
+  no_part_.throw_if_any(Blame::data, "there is nothing to validate on:",
+                        "raise data.validation.fraction, or name files of their own in data.validation");
+}
+
+void Opener::open(const Wanted& wanted, const fs::path& folder, DataSets& sets) {
   const auto files = finished_chunks(folder);
   if (!files)
     throw Error(Blame::bug, cat("token files are missing in ", folder.string(), " after they were made"));
@@ -330,7 +349,9 @@ void Opener::open(const Wanted& wanted, DataSets& sets) {
       wanted.job.rows ? document_rows(wanted, documents, report) : text_rows(wanted, documents, report);
   report.packed_rows = rows->rows();
   require_rows(wanted, report);
+  const bool any = report.packed_rows > 0;
   sets.reports.push_back(std::move(report));
+  if (!any) return;
   (wanted.validation ? validation_ : train_).push_back({wanted.job.name, std::move(rows), wanted.weight});
 }
 
@@ -349,9 +370,11 @@ void Opener::finish(DataSets& sets) {
                     " longer than data.sequence_length = ", settings_.sequence_length, ":", list),
                 "raise data.sequence_length, or set data.overlong to drop or truncate");
   empty_.throw_if_any(
-      Blame::data, "there is nothing to train on:",
-      "a document needs at least two tokens, of which one is trained; with validation.fraction, a "
-      "smaller fraction leaves more to train on");
+      Blame::data, "there are data sources without a row to use:",
+      cat("a document needs at least two tokens, of which one is trained",
+          settings_.validation.fraction ? "; or lower data.validation.fraction, which leaves more to train on"
+                                        : ""));
+  require_validation(sets);
   if (!train_.empty()) sets.train = std::make_unique<Dataset>(std::move(train_), settings_.sequence_length);
   if (!validation_.empty())
     sets.validation = std::make_unique<Dataset>(std::move(validation_), settings_.sequence_length);
@@ -381,10 +404,10 @@ void prepare_data(const recipe::Data& settings, const Rendering& rendering, cons
 
 DataSets open_data(const recipe::Data& settings, const Rendering& rendering, bool with_training) {
   const std::vector<Wanted> all = all_wanted(settings, rendering, with_training);
-  prepare_all(all, {});
-  Opener opener(settings);
+  const std::vector<fs::path> folders = prepare_all(all, {});
+  Opener opener(settings, with_training);
   DataSets sets;
-  for (const Wanted& wanted : all) opener.open(wanted, sets);
+  for (std::size_t i = 0; i < all.size(); ++i) opener.open(all[i], folders[i], sets);
   opener.finish(sets);
   return sets;
 }

@@ -1,6 +1,9 @@
 #include "data/preparation.h"
 
+#include <sys/stat.h>
+
 #include <algorithm>
+#include <chrono>
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
@@ -93,7 +96,26 @@ void ProgressLines::at(std::int64_t done_bytes) {
   log::info(cat("tokenizing ", name_, ": ", human_bytes(done_bytes), " of ", human_bytes(total_)));
 }
 
-Chunks::Chunks(fs::path folder, const Share& share) : folder_(std::move(folder)), share_(share) {}
+FileStates::FileStates(const std::vector<TextFile>& files) {
+  for (const TextFile& file : files) states_.push_back({file.path, state_of(file.path)});
+}
+
+// Another file of the same name has another inode; who writes into a file changes its time.
+FileStates::State FileStates::state_of(const fs::path& path) {
+  struct stat s = {};
+  if (::stat(path.c_str(), &s) != 0) return {};
+  return {static_cast<std::int64_t>(s.st_ino), s.st_size, s.st_mtim.tv_sec, s.st_mtim.tv_nsec};
+}
+
+void FileStates::require_unchanged() const {
+  for (const auto& [path, state] : states_)
+    if (state_of(path) != state)
+      throw Error(Blame::data, cat(path.string(), " changed while it was read"),
+                  "start again when it is complete");
+}
+
+Chunks::Chunks(fs::path folder, FileStates sources, const Share& share)
+    : folder_(std::move(folder)), sources_(std::move(sources)), share_(share) {}
 
 fs::path Chunks::path(std::int64_t chunk) const { return chunk_path(folder_, chunk); }
 
@@ -127,6 +149,18 @@ fs::path chunk_folder(const Job& job, const Encoding& e) {
   return cache_folder() / digest_of(key);
 }
 
+// What killed runs have left. Whoever still writes a part has touched it less than an hour ago.
+static void remove_lost_parts(const fs::path& folder) {
+  const auto lately = fs::file_time_type::clock::now() - std::chrono::hours(1);
+  std::error_code failed;
+  for (fs::directory_iterator entry(folder, failed), end; !failed && entry != end; entry.increment(failed)) {
+    std::error_code ignored;
+    const auto written = entry->last_write_time(ignored);
+    if (!ignored && entry->path().extension() == kPartialEnding && written < lately)
+      fs::remove(entry->path(), ignored);
+  }
+}
+
 std::optional<std::vector<fs::path>> finished_chunks(const fs::path& folder) {
   std::vector<fs::path> files;
   for (bool last = false; !last;) {
@@ -137,13 +171,17 @@ std::optional<std::vector<fs::path>> finished_chunks(const fs::path& folder) {
   return files;
 }
 
-void prepare(const Job& job, const Encoding& encoding, const Share& share) {
+fs::path prepare(const Job& job, const Encoding& encoding, const Share& share) {
+  FileStates sources(job.files);  // before their digests: what changes later is noticed
   const fs::path folder = chunk_folder(job, encoding);
-  if (finished_chunks(folder)) return;
+  remove_lost_parts(folder);
+  if (finished_chunks(folder)) return folder;
   std::int64_t bytes = 0;
   for (const TextFile& file : job.files) bytes += static_cast<std::int64_t>(fs::file_size(file.path));
   ProgressLines progress(job.name, bytes, share.speaks);
-  (job.rows ? prepare_rows : prepare_text)(job, encoding, Chunks(folder, share), progress);
+  (job.rows ? prepare_rows : prepare_text)(job, encoding, Chunks(folder, std::move(sources), share),
+                                           progress);
+  return folder;
 }
 
 }  // namespace zt::data

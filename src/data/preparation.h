@@ -25,6 +25,8 @@ constexpr std::int64_t kChunkBytes = std::int64_t{16} << 20;
 struct Share {
   int index = 0, count = 1;
   bool speaks = true;  // says how far long work is
+  // Asked now and then: true ends the work early and in order, without the chunks that are not finished.
+  std::function<bool()> stops = {};
 };
 
 // Turns documents into ids.
@@ -79,8 +81,9 @@ std::filesystem::path chunk_folder(const Job& job, const Encoding& encoding);
 // The token files of a finished job in order; nothing when some are missing.
 std::optional<std::vector<std::filesystem::path>> finished_chunks(const std::filesystem::path& folder);
 
-// Makes what is missing of this rank's chunks. Faults of rows are noted, not thrown. Throws Error(model) for ids outside
-// the model's vocabulary, Error(data) for raw text that cannot be encoded, Error(machine) when the disk fails.
-void prepare(const Job& job, const Encoding& encoding, const Share& share);
+// Makes what is missing of this rank's chunks, and returns their folder. Faults of rows are noted, not thrown. Throws
+// Error(model) for ids outside the model's vocabulary, Error(data) for raw text that cannot be encoded and for files that
+// change meanwhile, Error(machine) when the disk fails.
+std::filesystem::path prepare(const Job& job, const Encoding& encoding, const Share& share);
 
 }  // namespace zt::data

@@ -85,7 +85,7 @@ class RowChunk {
     if (rows_.size() >= kRowsAtOnce || bytes_ >= kBytesAtOnce) encode();
   }
   void note_bom() { notes_.had_bom = true; }
-  void finish(bool last);
+  void finish(bool last, const Chunks& chunks);
 
  private:
   void encode();
@@ -134,9 +134,10 @@ void RowChunk::encode() {
   bytes_ = 0;
 }
 
-void RowChunk::finish(bool last) {
+void RowChunk::finish(bool last, const Chunks& chunks) {
   if (!out_) return;
   encode();
+  chunks.require_unchanged();
   TokenFileNotes notes;
   notes.last = last;
   notes.text = notes_.json();
@@ -151,7 +152,7 @@ void prepare_rows(const Job& job, const Encoding& encoding, const Chunks& chunks
   const auto go_to = [&](std::int64_t chunk) {
     while (!open || open->number() < chunk) {
       const std::int64_t next = open ? open->number() + 1 : 0;
-      if (open) open->finish(false);
+      if (open) open->finish(false, chunks);
       open.emplace(job, encoding, chunks, next);
     }
   };
@@ -160,6 +161,7 @@ void prepare_rows(const Job& job, const Encoding& encoding, const Chunks& chunks
     RowReader reader(job.files[f].path);
     RawRow row;
     while (reader.next(row)) {
+      if (chunks.stopped()) return;
       go_to(bytes / kChunkBytes);
       bytes += static_cast<std::int64_t>(row.bytes.size());
       open->add(row, {rows, static_cast<std::int32_t>(f),
@@ -170,7 +172,7 @@ void prepare_rows(const Job& job, const Encoding& encoding, const Chunks& chunks
     if (reader.had_bom()) open->note_bom();
     files_before += reader.file_bytes();
   }
-  open->finish(true);
+  open->finish(true, chunks);
 }
 
 }  // namespace zt::data

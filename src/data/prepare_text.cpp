@@ -92,6 +92,7 @@ std::vector<std::vector<std::int32_t>> TextChunk::encoded(std::map<std::size_t, 
 
 void TextChunk::write(const Chunks& chunks, bool last, std::map<std::size_t, Error>& faults) const {
   const std::vector<std::vector<std::int32_t>> ids = encoded(faults);
+  chunks.require_unchanged();
   if (!faults.empty()) return;
   std::vector<std::int32_t> begin, end;  // of each document
   if (encoding_.add_bos) begin.push_back(encoding_.tokenizer->bos().value());
@@ -137,6 +138,7 @@ void prepare_text(const Job& job, const Encoding& encoding, const Chunks& chunks
       for (bool begins = true; !document.empty(); begins = false) {
         for (; open->number() < bytes / kChunkBytes; open.emplace(job, encoding, open->number() + 1))
           close(false);
+        if (chunks.stopped()) return;
         const std::string_view piece = document.substr(0, piece_end(document));
         document.remove_prefix(piece.size());
         open->add({piece, f, begins, document.empty()});

@@ -22,15 +22,32 @@ std::string ending_of(const fs::path& path) {
 
 bool is_rows_file(const fs::path& path) { return std::ranges::count(kRowEndings, ending_of(path)) > 0; }
 
+bool is_folder(const fs::path& path) {
+  std::error_code unknown;
+  return fs::is_directory(path, unknown);
+}
+
+// What in a folder has an ending of the format and is no folder itself. A folder that cannot be listed holds nothing.
 std::vector<fs::path> files_in(const fs::path& folder, bool rows) {
   std::vector<fs::path> files;
-  for (const auto& entry : fs::directory_iterator(folder)) {
-    const bool fits =
-        rows ? is_rows_file(entry.path()) : std::ranges::count(kTextEndings, ending_of(entry.path())) > 0;
-    if (entry.is_regular_file() && fits) files.push_back(entry.path());
+  std::error_code failed;
+  for (fs::directory_iterator entry(folder, failed), end; !failed && entry != end; entry.increment(failed)) {
+    const fs::path path = entry->path();
+    const bool fits = rows ? is_rows_file(path) : std::ranges::count(kTextEndings, ending_of(path)) > 0;
+    if (fits && !is_folder(path)) files.push_back(path);
   }
   std::ranges::sort(files);
   return files;
+}
+
+// Why a path cannot be read as a file; "" where it can.
+std::string fault_of(const fs::path& path) {
+  std::error_code failed;
+  const fs::file_status status = fs::status(path, failed);
+  if (status.type() == fs::file_type::not_found) return cat(path.string(), " is not there");
+  if (failed) return cat(path.string(), " cannot be opened: ", failed.message());
+  if (fs::is_regular_file(status)) return "";
+  return cat(path.string(), " is neither a file nor a folder");
 }
 
 // By the first two bytes every gzip file has (RFC 1952, section 2.3.1).
@@ -53,21 +70,24 @@ std::string unpacked_text(const fs::path& path) {
 
 bool holds_rows(const recipe::Source& source) {
   if (source.format != recipe::Format::text) return true;
-  if (!fs::is_directory(source.path)) return is_rows_file(source.path);
+  if (!is_folder(source.path)) return is_rows_file(source.path);
   return files_in(source.path, false).empty() && !files_in(source.path, true).empty();
 }
 
 std::vector<TextFile> files_of(const recipe::Source& source, Problems& problems) {
   const fs::path path = source.path;
   const std::string separator = source.separator.value_or("");
-  if (fs::is_regular_file(path)) return {{path, separator}};
   std::vector<TextFile> files;
-  if (!fs::is_directory(path)) {
-    problems.add(cat(path.string(), " is not there"));
+  const auto take = [&](const fs::path& file) {
+    if (std::string fault = fault_of(file); !fault.empty()) problems.add(std::move(fault));
+    files.push_back({file, separator});
+  };
+  if (!is_folder(path)) {
+    take(path);
     return files;
   }
   const bool rows = holds_rows(source);
-  for (fs::path& file : files_in(path, rows)) files.push_back({std::move(file), separator});
+  for (const fs::path& file : files_in(path, rows)) take(file);
   if (files.empty())
     problems.add(cat("folder ", path.string(), " holds no ", rows ? ".json or .jsonl" : ".txt", " file"));
   return files;

@@ -19,8 +19,8 @@ struct TextFile {
 };
 
 // The files of a source in the order of their names: a folder stands for those in it with an ending of its format
-// (.txt for text, else .json and .jsonl; each also with .gz). Adds to `problems` a path that isn't there and a folder
-// without any such file.
+// (.txt for text, else .json, .jsonl and .ndjson; each also with .gz). Adds to `problems` what isn't there, is no file
+// (a pipe, a device), and a folder without any such file.
 std::vector<TextFile> files_of(const recipe::Source& source, Problems& problems);
 // The files of all sources. Throws one Error(data) for all problems.
 std::vector<TextFile> files_of(const std::vector<recipe::Source>& sources);

@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <memory>
+#include <random>
 
 #include "base/error.h"
 #include "base/text.h"
@@ -68,6 +69,12 @@ bool synced(const fs::path& path) {
   const bool done = file >= 0 && ::fsync(file) == 0;
   if (file >= 0) ::close(file);
   return done;
+}
+
+// Processes on machines that share a folder may have the same number.
+std::string name_apart() {
+  std::random_device entropy;
+  return fmt::format("{:08x}{:08x}", entropy(), entropy());
 }
 
 std::string env(const char* name) {
@@ -163,7 +170,7 @@ Origin TokenFile::origin(std::int64_t document) const {
 
 TokenFileWriter::TokenFileWriter(const fs::path& path, std::int64_t vocabulary)
     : path_(path),
-      partial_(cat(path.string(), ".", ::getpid(), ".partial")),
+      partial_(cat(path.string(), ".", name_apart(), kPartialEnding)),
       vocabulary_(vocabulary),
       width_(vocabulary <= 65536 ? 2 : 4) {
   std::error_code failed;

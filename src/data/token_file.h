@@ -62,6 +62,9 @@ class TokenFile {
 // Throws Error(data) unless the file's bytes have the digest its header names. Reads all of it, in little memory.
 void require_intact(const std::filesystem::path& path);
 
+// The ending of the temporary names of unfinished files.
+constexpr const char* kPartialEnding = ".partial";
+
 // Writes a token file document by document under a temporary name; finish() makes it appear. Memory: the
 // ids given at once, a bit a token where some are not trained, and 24 bytes a document. Throws Error(machine) when
 // the disk fails it.

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include <algorithm>
+#include <chrono>
 #include <fstream>
 #include <map>
 #include <set>
@@ -209,6 +210,13 @@ TEST_CASE("rows: `fields` renames, and a name the format does not have is refuse
   const std::string error = desk.error_of(data, Blame::usage);
   CHECK(error.find("format completion has no field 'question'") != std::string::npos);
   CHECK(error.find("prompt, completion") != std::string::npos);
+  // All of them at once.
+  data.train[0].fields = {{"question", "prompt"}, {"reply", "x"}};
+  data.train.push_back(source(data.train[0].path, recipe::Format::messages));
+  data.train[1].fields = {{"turns", "t"}};
+  const std::string all = desk.error_of(data, Blame::usage);
+  for (const char* name : {"'question'", "'reply'", "format messages has no field 'turns'"})
+    CHECK(all.find(name) != std::string::npos);
 }
 
 TEST_CASE("rows: an empty source is an error that names it") {
@@ -303,6 +311,85 @@ TEST_CASE("rows: chunks made by several ranks in any order, or after a kill, are
   CHECK(fs::last_write_time(desk.cached().at(0)) == kept);
   CHECK(test::read_file(lost) == alone[lost.filename().string()]);
   CHECK(sets.reports[0].rows == sets.reports[0].documents);
+  // The part may still be written by somebody; once it is old, nobody does.
+  const fs::path part = lost.string() + ".123.partial";
+  CHECK(fs::exists(part));
+  fs::last_write_time(part, fs::file_time_type::clock::now() - std::chrono::hours(2));
+  desk.open(data);
+  CHECK_FALSE(fs::exists(part));
+  CHECK(desk.cached().size() == 3);
+}
+
+TEST_CASE("rows: told to stop, preparation ends at once, keeps whole chunks and leaves no part of one") {
+  const Desk desk;
+  std::string rows;
+  const std::string filler(20000, 'x');
+  int count = 0;
+  for (; rows.size() < (std::size_t{40} << 20); ++count) rows += completion(cat("p", count), filler);
+  recipe::Data data = of({source(desk.write("big.jsonl", rows), recipe::Format::completion)}, 32768);
+  int asked = 0;
+  prepare_data(data, desk.rendering(), {.speaks = false, .stops = [&] { return ++asked > count / 2; }});
+  CHECK(asked <= count / 2 + 2);
+  CHECK(desk.cached().size() == 1);
+  const auto kept = fs::last_write_time(desk.cached().at(0));
+  CHECK(desk.open(data).reports[0].rows == count);
+  CHECK(desk.cached().size() == 3);
+  CHECK(fs::last_write_time(desk.cached().at(0)) == kept);
+}
+
+TEST_CASE("rows: a file that changes while it is read is an error that names it, and nothing of it is kept") {
+  for (const bool raw : {false, true}) {
+    const Desk desk;
+    const std::string first = raw ? "some text\n" : completion("p", "q"),
+                      path = desk.write(raw ? "a.txt" : "a.jsonl", first);
+    const recipe::Data data = of({source(path, raw ? recipe::Format::text : recipe::Format::completion)});
+    const auto grows = [&] {
+      std::ofstream(path, std::ios::app) << first;
+      return false;
+    };
+    std::string what = "no error";
+    try {
+      prepare_data(data, desk.rendering(), {.speaks = false, .stops = grows});
+    } catch (const Error& e) {
+      what = e.what();
+      CHECK(e.blame() == Blame::data);
+    }
+    INFO(what);
+    CHECK(what.find(path + " changed while it was read") != std::string::npos);
+    CHECK(desk.cached().empty());
+    // The next run reads what is there now.
+    const DataSets sets = desk.open(data);
+    CHECK(sets.reports[0].tokens == (raw ? 2 * 10 + 1 : 2 * 3));
+  }
+}
+
+TEST_CASE("rows: a source too small for its part of the validation only trains, and alone it is an error") {
+  const Desk desk;
+  std::string many;
+  for (int i = 0; i < 100; ++i) many += completion("m", std::to_string(i));
+  recipe::Data data = of({source(desk.write("many.jsonl", many), recipe::Format::completion),
+                          source(desk.write("few.jsonl", completion("f", "1") + completion("f", "2")),
+                                 recipe::Format::completion)});
+  data.packing = false;
+  data.validation.fraction = 0.1;
+  const DataSets sets = desk.open(data);
+  CHECK(sets.train->rows() == 90 + 2);
+  CHECK(sets.validation->rows() == 10);
+  const std::vector<std::string> lines = summary_of(sets, data);
+  CHECK(std::ranges::any_of(lines, [](const std::string& line) {
+    return line.starts_with("validation few.jsonl: 0 of 2 rows used (left out: 2 for training)");
+  }));
+  data.train.erase(data.train.begin());
+  const std::string error = desk.error_of(data);
+  INFO(error);
+  CHECK(error.find("the validation data has no row with a trained token: 2 rows in") != std::string::npos);
+  CHECK(error.find("raise data.validation.fraction") != std::string::npos);
+  CHECK(error.find("nothing to train on") == std::string::npos);
+  // The other way round there is nothing to train on.
+  data.validation.fraction = 0.99;
+  const std::string none = desk.error_of(data);
+  CHECK(none.find("the training data has no row with a trained token: 2 rows in") != std::string::npos);
+  CHECK(none.find("lower data.validation.fraction") != std::string::npos);
 }
 
 TEST_CASE("rows: two files of one name keep apart in ids; gzip, arrays and lines give the same ids") {

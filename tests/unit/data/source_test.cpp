@@ -1,6 +1,7 @@
 #include "data/source.h"
 
 #include <doctest/doctest.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 
@@ -97,6 +98,30 @@ TEST_CASE("source: everything that is wrong with the paths is said at once") {
   const std::string fault = fault_of({source(dir.path() / "gone.txt"), source(dir.path() / "empty")});
   CHECK(fault.find("gone.txt is not there") != std::string::npos);
   CHECK(fault.find("empty holds no .txt file") != std::string::npos);
+}
+
+TEST_CASE("source: what is neither a file nor a folder is refused as what it is, also inside a folder") {
+  const test::ScratchDir dir;
+  dir.write("d/a.jsonl", "x");
+  const auto at = [&dir](const char* name) { return dir.path() / name; };
+  std::filesystem::create_symlink("loop", at("loop"));
+  std::filesystem::create_symlink("gone", at("d/gone.jsonl"));
+  std::filesystem::create_symlink("round.jsonl", at("d/round.jsonl"));
+  std::filesystem::create_directory(at("d/sub.jsonl"));
+  REQUIRE(::mkfifo(at("pipe").c_str(), 0600) == 0);
+  REQUIRE(::mkfifo(at("d/pipe.jsonl").c_str(), 0600) == 0);
+  recipe::Source folder = source(at("d"));
+  folder.format = recipe::Format::messages;
+  const std::string fault = fault_of({source(at("loop")), source(at("pipe")), source("/dev/null"), folder});
+  INFO(fault);
+  CHECK(fault.find("/loop cannot be opened: ") != std::string::npos);
+  CHECK(fault.find("/pipe is neither a file nor a folder") != std::string::npos);
+  CHECK(fault.find("/dev/null is neither a file nor a folder") != std::string::npos);
+  CHECK(fault.find("d/pipe.jsonl is neither a file nor a folder") != std::string::npos);
+  CHECK(fault.find("d/gone.jsonl is not there") != std::string::npos);
+  CHECK(fault.find("d/round.jsonl cannot be opened: ") != std::string::npos);
+  CHECK(fault.find("sub.jsonl") == std::string::npos);
+  CHECK_FALSE(holds_rows(source(at("loop"))));
 }
 
 TEST_CASE("source: a folder of another format stands for its .json and .jsonl files, packed or not") {
