@@ -97,7 +97,9 @@ void require_same_data(const checkpoint::RunState& state, const recipe::Recipe& 
   if (state.seed != recipe.run.seed) problems.add(cat("run.seed was ", state.seed, ", is ", recipe.run.seed));
   if (state.data_digest != data_digest)
     problems.add(
-        "the training rows are others: text, tokenizer, data.sequence_length or data.packing changed");
+        "the training rows are others: a file, the tokenizer or its chat template changed, or a key of data "
+        "that decides the rows, such as train, sequence_length, packing, train_on, overlong or "
+        "validation.fraction");
   if (state.tokenizer_digest != tokenizer_digest) problems.add("the tokenizer is another one");
   problems.throw_if_any(Blame::usage, cat("the checkpoint of step ", state.step, " belongs to other data:"),
                         "restore what changed; or train on from the weights in a new folder: --set "

@@ -105,13 +105,17 @@ static std::unique_ptr<text::ChatTemplate> open_chat(const recipe::Data& data,
 
 // The template an exported model needs to be asked as it was trained; "" where its files have it already.
 static std::string template_to_export(const text::ChatTemplate& chat, const text::Tokenizer& tokenizer) {
+  const text::Conversation any = {{{text::Role::user, "?", "", std::nullopt}}, ""};
+  const std::string& bos = chat.tokens().bos;
+  const bool begins_with_bos = !bos.empty() && starts_with(chat.text(any, true), bos);
   const auto same = [&](const std::string& jinja) {
     const auto known = text::recognise(jinja, tokenizer);
-    return known && known->form == chat.form() && known->default_system == chat.default_system();
+    return known && known->form == chat.form() && known->default_system == chat.default_system() &&
+           known->begins_with_bos == begins_with_bos;
   };
   const auto own = text::own_template(tokenizer);
   if (own && same(*own)) return "";
-  const std::string jinja = text::jinja_of(chat.form(), chat.default_system());
+  const std::string jinja = text::jinja_of(chat);
   return same(jinja) ? jinja : "";
 }
 
@@ -145,15 +149,29 @@ Setup open(const recipe::Recipe& r, Use use) {
   return s;
 }
 
-Setup open_on_all(const recipe::Recipe& r, Use use, const Ranks& ranks, comm::Communicator& comm) {
+// Ranks may take very different times; who waits says so.
+static void work_and_wait(comm::Communicator& comm, const std::function<void()>& work) {
+  WaitingLines waiting(comm.rank() == 0);
+  comm::work_and_agree(comm, work, [&waiting] { waiting.tick(); });
+}
+
+static bool on_any_rank(comm::Communicator& comm, bool mine) {
+  const std::int32_t yes = mine ? 1 : 0;
+  std::vector<std::int32_t> all(static_cast<std::size_t>(comm.size()));
+  comm.exchange<std::int32_t>({&yes, 1}, all);
+  return std::ranges::count(all, 1) > 0;
+}
+
+std::optional<Setup> open_on_all(const recipe::Recipe& r, Use use, const Ranks& ranks,
+                                 comm::Communicator& comm, const std::function<bool()>& stops) {
   Setup s;
   const bool training = use != Use::evaluation;
   comm::agree(comm, comm::attempt([&] { s = open_without_data(r, use, ranks); }));
-  const data::Share share = share_of_preparation(comm);
-  WaitingLines waiting(comm.rank() == 0);
-  const auto idle = [&waiting] { waiting.tick(); };
-  comm::work_and_agree(comm, [&] { data::prepare_data(r.data, s.rendering(), share, training); }, idle);
-  comm::work_and_agree(comm, [&] { s.data = data::open_data(r.data, s.rendering(), training); }, idle);
+  data::Share share = share_of_preparation(comm);
+  share.stops = stops;
+  work_and_wait(comm, [&] { data::prepare_data(r.data, s.rendering(), share, training); });
+  if (on_any_rank(comm, stops && stops())) return std::nullopt;
+  work_and_wait(comm, [&] { s.data = data::open_data(r.data, s.rendering(), training); });
   comm::require_same(comm,
                      digest_of(cat(s.source.config.dump(), s.tokenizer->fingerprint(),
                                    s.data.train ? s.data.train->digest() : "",

@@ -2,7 +2,9 @@
 // model config, then data, then the plan. Nothing is written.
 #pragma once
 
+#include <functional>
 #include <memory>
+#include <optional>
 
 #include "data/open_data.h"
 #include "exec/engine.h"
@@ -36,8 +38,10 @@ Setup open_without_data(const recipe::Recipe& recipe, Use use, const Ranks& rank
 // All of it, on one rank.
 Setup open(const recipe::Recipe& recipe, Use use);
 // All of it. Ranks share the tokenizing and wait for each other without a time limit. Throws the same error on every
-// rank, also where they have opened different things. Collective.
-Setup open_on_all(const recipe::Recipe& recipe, Use use, const Ranks& ranks, comm::Communicator& comm);
+// rank, also where they have opened different things. Nothing where `stops` was true on any rank before the data were
+// ready: what is tokenized by then is kept. Collective.
+std::optional<Setup> open_on_all(const recipe::Recipe& recipe, Use use, const Ranks& ranks,
+                                 comm::Communicator& comm, const std::function<bool()>& stops = {});
 
 // The recipe's model by its config alone: no weights and, where the config says vocab_size, no other file are
 // opened.

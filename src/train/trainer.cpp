@@ -32,6 +32,8 @@ void together(comm::Communicator& comm, const std::function<void()>& work) {
   comm::agree(comm, comm::attempt(work));
 }
 
+constexpr int kStoppedBySignal = 75;  // exit status: started again, the run goes on
+
 // What ranks tell each other between steps.
 struct Signs {
   std::int64_t stop = 0;     // a signal came
@@ -265,7 +267,7 @@ int Trainer::end(const char* signal) {
     if (lead())
       log::warn(cat(what, "; to train on from the exported weights set model.base to the export folder"));
   }
-  return 75;
+  return kStoppedBySignal;
 }
 
 StepSamples Trainer::samples_of(std::int64_t step) const {
@@ -445,9 +447,23 @@ void Trainer::export_now() {
 
 }  // namespace
 
+// A run that was told to stop while its data were prepared has nothing else to save.
+static int stopped_early(const comm::Communicator& comm, const StopRequests& stop) {
+  const char* const signal = stop.pending();
+  if (comm.rank() == 0)
+    log::warn(
+        cat(signal != nullptr ? signal : "a signal to another rank",
+            " ended the run while its data were prepared; it goes on from there when it is started again"));
+  return kStoppedBySignal;
+}
+
 int train(const recipe::Loaded& loaded, const TrainOptions& options, const StopRequests& stop,
           comm::Communicator& comm) {
-  Setup setup = open_on_all(loaded.recipe, Use::training, {comm.size(), options.ranks_on_this_node}, comm);
+  std::optional<Setup> opened =
+      open_on_all(loaded.recipe, Use::training, {comm.size(), options.ranks_on_this_node}, comm,
+                  [&stop] { return stop.pending() != nullptr; });
+  if (!opened) return stopped_early(comm, stop);
+  Setup setup = *std::move(opened);
   if (options.dry_run) {
     if (comm.rank() > 0) return 0;
     log::info(plan::text(plan::plan_step(setup.source.spec, step_shape(loaded.recipe, true, comm.size()))));

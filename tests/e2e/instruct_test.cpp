@@ -244,6 +244,54 @@ TEST_CASE(
   CHECK(contains(other.err, "the recipe's data are not those of"));
 }
 
+// Whether a token file is being written.
+bool tokenizes(const Desk& desk) {
+  std::error_code none;
+  for (std::filesystem::recursive_directory_iterator entry(desk.path() / "cache", none), end;
+       !none && entry != end; entry.increment(none))
+    if (entry->path().extension() == ".partial") return true;
+  return false;
+}
+
+TEST_CASE("instruct: a signal while the data are prepared ends the run at once, and it goes on from there") {
+  const Desk desk;
+  std::string rows;
+  for (int i = 0; rows.size() < (std::size_t{160} << 20); ++i)
+    rows += cat("{\"prompt\": \"", i, "\", \"completion\": \"", std::string(1000, 'c'), "\"}\n");
+  desk.write("rows.jsonl", rows);
+  desk.write(
+      "recipe.yaml",
+      "run: {output_dir: out}\n"
+      "model: {config: {model_type: llama, hidden_size: 16, num_hidden_layers: 1, num_attention_heads: 2, "
+      "intermediate_size: 32, max_position_embeddings: 16}}\n"
+      "tokenizer: {type: byte}\n"
+      "data: {sequence_length: 16, overlong: truncate, train: [{path: rows.jsonl, format: completion}]}\n"
+      "train: {max_steps: 1, micro_batch_size: 1, global_batch_size: 2}\n");
+  for (const Words& ranks : {Words{}, Words{"--ranks", "2"}}) {
+    for (const int signal : {SIGINT, SIGTERM}) {
+      CAPTURE(ranks.size());
+      CAPTURE(signal);
+      std::filesystem::remove_all(desk.path() / "cache");
+      Words words = {"--recipe", "recipe.yaml"};
+      words.insert(words.end(), ranks.begin(), ranks.end());
+      const pid_t run = desk.start(words);
+      for (int tries = 0; tries < 12000 && !tokenizes(desk); ++tries)
+        std::this_thread::sleep_for(std::chrono::milliseconds(5));
+      REQUIRE(tokenizes(desk));
+      ::kill(run, signal);
+      const Outcome o = desk.finish(run, 60);
+      INFO(o.err);
+      CHECK(o.status == 75);
+      CHECK(contains(o.err, cat(signal == SIGINT ? "SIGINT" : "SIGTERM",
+                                " ended the run while its data were prepared; it goes on from there")));
+      CHECK_FALSE(desk.has("out"));
+      CHECK_FALSE(tokenizes(desk));
+    }
+  }
+  const Outcome again = desk.run({"--recipe", "recipe.yaml"});
+  CHECK_MESSAGE(again.status == 0, again.err);
+}
+
 TEST_CASE("instruct: five rows on four ranks end with the supervised tokens of one rank") {
   const Desk desk;
   std::string rows;
