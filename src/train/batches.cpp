@@ -25,12 +25,21 @@ RowFacts facts_of(const data::Row& row, std::span<const std::int32_t> targets) {
 
 }  // namespace
 
+// The step's rows in the order of training, which is the fast way to ask for them.
+static std::vector<data::Place> places_of(const data::Dataset& rows, const StepSamples& s) {
+  std::vector<data::Place> places;
+  for (std::int64_t sample = s.first; sample < std::min(s.first + s.count, s.end); ++sample)
+    places.push_back(rows.place_of_sample(sample, s.seed));
+  return places;
+}
+
 // What each sample of the step costs; those that don't exist cost nothing.
-static std::vector<double> costs_of(const data::Dataset& rows, const StepSamples& s) {
+static std::vector<double> costs_of(const data::Dataset& rows, std::span<const data::Place> places,
+                                    const StepSamples& s) {
   std::vector<double> costs(static_cast<std::size_t>(s.count));
-  for (std::int64_t i = 0; i < std::min(s.count, s.end - s.first); ++i) {
-    const data::RowCost cost = rows.cost(rows.place_of_sample(s.first + i, s.seed));
-    costs[static_cast<std::size_t>(i)] = cost.squares + s.token_cost * static_cast<double>(cost.tokens);
+  for (std::size_t i = 0; i < places.size(); ++i) {
+    const data::RowCost cost = rows.cost(places[i]);
+    costs[i] = cost.squares + s.token_cost * static_cast<double>(cost.tokens);
   }
   return costs;
 }
@@ -38,7 +47,8 @@ static std::vector<double> costs_of(const data::Dataset& rows, const StepSamples
 StepBatch step_batch(const data::Dataset& rows, const StepSamples& s, comm::Communicator& comm) {
   StepBatch batch;
   const std::int64_t micros = s.count / (s.rows * comm.size()), length = rows.length();
-  const std::vector<double> costs = costs_of(rows, s);
+  const std::vector<data::Place> step = places_of(rows, s);
+  const std::vector<double> costs = costs_of(rows, step, s);
   const std::vector<std::int64_t> slots = deal(costs, s.rows, comm.size());
   batch.imbalance = imbalance(costs, slots, s.rows, comm.size());
   std::vector<RowFacts> mine(static_cast<std::size_t>(micros * s.rows));
@@ -49,8 +59,8 @@ StepBatch step_batch(const data::Dataset& rows, const StepSamples& s, comm::Comm
     std::vector<RowFacts*> places;
     std::vector<std::int64_t> numbers;  // in the global batch, whichever rank has the row
     for (const std::int64_t sample : std::span(slots).subspan(slot, static_cast<std::size_t>(s.rows))) {
-      if (s.first + sample < s.end) {
-        micro.push_back(rows.sample(s.first + sample, s.seed));
+      if (const auto at = static_cast<std::size_t>(sample); at < step.size()) {
+        micro.push_back(rows.at(step[at]));
         places.push_back(facts);
         numbers.push_back(sample);
       }
@@ -75,9 +85,8 @@ StepBatch step_batch(const data::Dataset& rows, const StepSamples& s, comm::Comm
         &all[static_cast<std::size_t>((rank * micros + m) * s.rows + i)];
   }
   std::string digests;
-  const std::int64_t rows_there = std::clamp<std::int64_t>(s.end - s.first, 0, s.count);
-  for (std::int64_t i = 0; i < rows_there; ++i) {
-    const RowFacts& facts = *by_sample[static_cast<std::size_t>(i)];
+  for (std::size_t i = 0; i < step.size(); ++i) {
+    const RowFacts& facts = *by_sample[i];
     digests.append(facts.digest, sizeof facts.digest);
     batch.tokens += facts.tokens;
     batch.supervised += facts.supervised;
