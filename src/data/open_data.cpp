@@ -105,7 +105,9 @@ std::vector<Wanted> all_wanted(const recipe::Data& settings, const Rendering& r,
   Problems problems;
   std::vector<Wanted> wanted;
   if (with_training) add_wanted(settings, settings.train, r, fraction, false, problems, wanted);
-  if (fraction > 0) add_wanted(settings, settings.train, r, fraction, true, problems, wanted);
+  Problems again;  // the same files: what is wrong with them is told once
+  if (fraction > 0)
+    add_wanted(settings, settings.train, r, fraction, true, with_training ? again : problems, wanted);
   add_wanted(settings, settings.validation.sources, r, 0, true, problems, wanted);
   problems.throw_if_any(
       Blame::data, "data files have problems:",

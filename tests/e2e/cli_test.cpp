@@ -259,7 +259,8 @@ TEST_CASE("cli: metrics lines are JSON with exactly the documented fields, and t
                                              "step_seconds",  "tokens_per_second",
                                              "mfu",           "exposed_comm_seconds",
                                              "peak_bytes",    "planned_bytes",
-                                             "traffic",       "batch_hash"};
+                                             "traffic",       "batch_hash",
+                                             "cost_imbalance"};
   const std::set<std::string> eval_fields = {"step", "eval_loss", "eval_tokens"};
   std::vector<std::int64_t> steps, evals;
   for (const nlohmann::json& line : json_lines(shop.read("out/metrics.jsonl"))) {
@@ -425,7 +426,7 @@ TEST_CASE("cli: data shows the rows as they will be trained") {
   CHECK(rows[0]["labels"] == rows[0]["ids"]);
   CHECK(rows[0]["documents"] == nlohmann::json({0, 9}));
   CHECK(rows[0]["id"].get<std::string>().substr(0, 8) == "tiny.txt");
-  CHECK(contains(o.err, "1 documents, 9 tokens, 1 rows"));
+  CHECK(contains(o.err, "training tiny.txt: 1 document; 9 tokens, 88.9 % trained, in 1 row of up to"));
 
   // The first rows shown are the first rows trained: their hash is the first step's.
   CHECK(shop.run({"data", "--recipe", "recipe.yaml", "--rows", "0"}).out == "");

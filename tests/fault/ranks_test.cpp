@@ -121,7 +121,7 @@ TEST_CASE("fault: ranks that were started with different recipes end before the 
   const Outcome texts = job({}, {"--wdir", (desk.path() / "node2").string()});
   CHECK(texts.status == 3);
   CHECK(count(texts.err, "error: ") == 1);
-  CHECK_MESSAGE(contains(texts.err, "ranks 0 and 1 have opened different models, tokenizers or texts"),
+  CHECK_MESSAGE(contains(texts.err, "ranks 0 and 1 have opened different models, tokenizers or data"),
                 end_of(texts.err));
   CHECK_FALSE(desk.has("out"));
 }
