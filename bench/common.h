@@ -1,12 +1,15 @@
 // What the benchmarks share: options, the model they train, and batches without meaning.
 #pragma once
 
+#include <fmt/core.h>
+
 #include <chrono>
 #include <cstdint>
 #include <functional>
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "base/error.h"
 #include "base/random.h"
 #include "exec/engine.h"
 
@@ -37,6 +40,16 @@ class Arguments {
   int argc_;
   char** argv_;
 };
+
+// A benchmark's main: errors are told as the program tells them.
+inline int told(int argc, char** argv, int (*run)(const Arguments&)) {
+  try {
+    return run(Arguments(argc, argv));
+  } catch (const Error& e) {
+    fmt::print(stderr, "{}\n", e.what());
+    return exit_status(e.blame());
+  }
+}
 
 // What every benchmark of steps can be asked for.
 struct Settings {

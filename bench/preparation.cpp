@@ -110,11 +110,4 @@ int run(const Arguments& arguments) {
 }  // namespace
 }  // namespace zt::bench
 
-int main(int argc, char** argv) {
-  try {
-    return zt::bench::run(zt::bench::Arguments(argc, argv));
-  } catch (const zt::Error& e) {
-    fmt::print(stderr, "{}\n", e.what());
-    return zt::exit_status(e.blame());
-  }
-}
+int main(int argc, char** argv) { return zt::bench::told(argc, argv, zt::bench::run); }
