@@ -1,5 +1,5 @@
 // Tokenizing ahead of a run: sources are cut into chunks, each of which becomes one token file. Ranks share the chunks
-// out, a killed run keeps the finished ones, and memory is that of one chunk, whatever the sources' size.
+// out, a killed run keeps the finished ones, and memory is that of one chunk, whatever the sources' size; of packed raw text, that of a whole file.
 #pragma once
 
 #include <cstdint>

@@ -3,6 +3,7 @@
 #include <cctype>
 #include <exception>
 #include <map>
+#include <memory>
 #include <optional>
 
 #include "base/error.h"
@@ -38,6 +39,7 @@ std::string_view part_of(std::string_view text, Part part, double fraction) {
 }
 
 struct Piece {
+  std::shared_ptr<const WholeText> whole;  // which the piece points into; gone with its last chunk
   std::string_view text;
   std::size_t file;
   bool begins, ends;  // its document
@@ -125,23 +127,22 @@ void throw_all(const std::map<std::size_t, Error>& faults) {
 
 void prepare_text(const Job& job, const Encoding& encoding, const Chunks& chunks, ProgressLines& progress) {
   std::int64_t bytes = 0;
-  std::vector<WholeText> texts;  // the chunks point into them
   std::map<std::size_t, Error> faults;
   std::optional<TextChunk> open(std::in_place, job, encoding, 0);
   const auto close = [&](bool last) {
     if (chunks.wanted(open->number())) open->write(chunks, last, faults);
   };
   for (std::size_t f = 0; f < job.files.size(); ++f) {
-    texts.emplace_back(job.files[f].path);
+    const auto whole = std::make_shared<const WholeText>(job.files[f].path);
     for (std::string_view document :
-         documents_of(part_of(texts.back().text(), job.part, job.fraction), job.files[f].separator)) {
+         documents_of(part_of(whole->text(), job.part, job.fraction), job.files[f].separator)) {
       for (bool begins = true; !document.empty(); begins = false) {
         for (; open->number() < bytes / kChunkBytes; open.emplace(job, encoding, open->number() + 1))
           close(false);
         if (chunks.stopped()) return;
         const std::string_view piece = document.substr(0, piece_end(document));
         document.remove_prefix(piece.size());
-        open->add({piece, f, begins, document.empty()});
+        open->add({whole, piece, f, begins, document.empty()});
         bytes += static_cast<std::int64_t>(piece.size());
         progress.at(bytes);
       }

@@ -56,6 +56,13 @@ bool is_compressed(const fs::path& path) {
   return in.get() == 0x1f && in.get() == 0x8b;
 }
 
+bool is_small(const fs::path& path) {
+  constexpr std::uintmax_t kSmall = 1 << 16;
+  std::error_code unknown;
+  const std::uintmax_t bytes = fs::file_size(path, unknown);
+  return !unknown && bytes < kSmall;
+}
+
 std::string unpacked_text(const fs::path& path) {
   ByteStream stream(path);
   std::string text;
@@ -104,9 +111,9 @@ std::vector<TextFile> files_of(const std::vector<recipe::Source>& sources) {
   return files;
 }
 
-WholeText::WholeText(const fs::path& path) : packed_(is_compressed(path)) {
-  if (packed_)
-    unpacked_ = unpacked_text(path);
+WholeText::WholeText(const fs::path& path) : in_memory_(is_compressed(path) || is_small(path)) {
+  if (in_memory_)
+    bytes_ = unpacked_text(path);
   else
     mapped_ = MappedFile(path, Blame::data);
 }

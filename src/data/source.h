@@ -28,17 +28,17 @@ std::vector<TextFile> files_of(const std::vector<recipe::Source>& sources);
 // Whether the source's files hold JSON rows: all formats but text, and text in .json and .jsonl files.
 bool holds_rows(const recipe::Source& source);
 
-// A whole text file, mapped, or in memory where it has to be unpacked.
+// A whole text file, mapped, or in memory where it has to be unpacked or is small: a system maps only so many files.
 class WholeText {
  public:
   // Throws Error(data) when it can't be read.
   explicit WholeText(const std::filesystem::path& path);
-  std::string_view text() const { return packed_ ? std::string_view(unpacked_) : mapped_.text(); }
+  std::string_view text() const { return in_memory_ ? std::string_view(bytes_) : mapped_.text(); }
 
  private:
-  bool packed_;
+  bool in_memory_;
   MappedFile mapped_;
-  std::string unpacked_;
+  std::string bytes_;
 };
 
 // The first byte of the validation part of a text: the first floor((1 - fraction) * characters) characters

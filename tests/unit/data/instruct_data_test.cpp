@@ -363,6 +363,34 @@ TEST_CASE("rows: a file that changes while it is read is an error that names it,
   }
 }
 
+// Files of a folder that are mapped into memory now.
+std::int64_t mapped_from(const std::string& folder) {
+  std::ifstream maps("/proc/self/maps");
+  std::int64_t count = 0;
+  for (std::string line; std::getline(maps, line);) count += line.find(folder) != std::string::npos ? 1 : 0;
+  return count;
+}
+
+TEST_CASE("text: of a folder's files only those of one chunk are held, and small ones are never mapped") {
+  const Desk desk;
+  // 40 files of 1 MiB are three chunks of 16 MiB.
+  for (int i = 0; i < 40; ++i) desk.write(cat("large/", i, ".txt"), std::string(std::size_t{1} << 20, 'x'));
+  for (int i = 0; i < 200; ++i) desk.write(cat("small/", i, ".txt"), "some text\n");
+  for (const auto& [name, most] : {std::pair{"large", 18}, {"small", 0}}) {
+    const std::string folder = fs::path(desk.write(cat(name, "/note"), "")).parent_path().string();
+    std::int64_t held = 0, asked = 0;
+    prepare_data(of({source(folder, recipe::Format::text)}), desk.rendering(),
+                 {.speaks = false, .stops = [&] {
+                    ++asked;
+                    held = std::max(held, mapped_from(folder + "/"));
+                    return false;
+                  }});
+    CAPTURE(name);
+    CHECK(asked >= 40);
+    CHECK(held <= most);
+  }
+}
+
 TEST_CASE("rows: a source too small for its part of the validation only trains, and alone it is an error") {
   const Desk desk;
   std::string many;
