@@ -189,7 +189,9 @@ class Selection {
   void note(std::int64_t document, const std::string& reason) {
     if (report_.examples.size() >= kNotedExamples) return;
     const Origin origin = documents_.origin(document);
-    report_.examples.push_back(text_of(wanted_.job, {origin.file, origin.line, 0, reason}));
+    report_.examples.push_back(
+        text_of(wanted_.job,
+                {origin.file, origin.line, 0, cat(reason, " (", wanted_.job.name, "#", origin.row, ")")}));
   }
 
   const recipe::Data& settings_;

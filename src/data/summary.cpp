@@ -1,5 +1,8 @@
 #include "data/summary.h"
 
+#include <algorithm>
+#include <cmath>
+
 #include "base/text.h"
 #include "recipe/words.h"
 
@@ -32,8 +35,20 @@ std::string line_of(const SourceReport& r, const recipe::Data& settings) {
   if (r.cut > 0) text += cat(", ", with_commas(r.cut), " cut at ", settings.sequence_length);
   if (r.had_bom) text += ", a byte-order mark skipped";
   text += cat("; ", rows);
-  for (const std::string& example : r.examples) text += "\n  left out: " + example;
+  constexpr std::int64_t kShown = 3;
+  const auto known = static_cast<std::int64_t>(r.examples.size());
+  for (std::int64_t i = 0; i < std::min(known, kShown); ++i)
+    text += "\n  left out: " + r.examples[static_cast<std::size_t>(i)];
+  if (const std::int64_t more = r.overlong + r.untrained - kShown; more > 0)
+    text += cat("\n  left out: ", with_commas(more), " more");
   return text;
+}
+
+// With so many decimal places, and more where these would say all or nothing.
+std::string rounded(double number, double whole, int places) {
+  const double half = 0.5 * std::pow(10.0, -places);
+  const bool shown = number == 0 || number == whole || (number >= half && std::abs(number - whole) >= half);
+  return shown ? fmt::format("{:.{}f}", number, places) : fmt::format("{:.6g}", number);
 }
 
 // How often an epoch goes through each source.
@@ -47,10 +62,10 @@ std::vector<std::string> mixture_of(const Dataset& train) {
     const double share = source.weight.value_or(static_cast<double>(source.rows->rows())) / weights;
     const auto rows = static_cast<double>(source.rows->rows());
     const double passes = share * static_cast<double>(train.rows()) / rows;
-    lines.push_back(
-        fmt::format("mixture: {:.1f} % of the rows from {}, {:.2f} passes over it in an epoch of {} rows{}",
-                    100 * share, source.name, passes, with_commas(train.rows()),
-                    passes > 1.005 ? ": it repeats, in fresh order each time" : ""));
+    lines.push_back(fmt::format(
+        "mixture: {} % of the rows from {}, {} passes over it in an epoch of {} rows{}",
+        rounded(100 * share, 100, 1), source.name, rounded(passes, 0, 2), with_commas(train.rows()),
+        passes > 1.005 ? ": it repeats, in fresh order each time" : ""));
   }
   return lines;
 }

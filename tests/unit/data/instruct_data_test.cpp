@@ -200,6 +200,35 @@ TEST_CASE("rows: exactly the limit fits; one more is left out, cut or refused, w
   CHECK(desk.error_of(data).find("1 row is longer than data.sequence_length = 16") != std::string::npos);
 }
 
+TEST_CASE("rows: the summary names a few of the rows left out, by line and id, and counts the others") {
+  const Desk desk;
+  std::string rows = completion("p", "q");
+  for (int i = 0; i < 30; ++i) rows += completion("123456789", "abcdefg");
+  std::ranges::replace(rows, '\n', ',');
+  rows.back() = ']';
+  const recipe::Data data = of({source(desk.write("a.json", "[" + rows), recipe::Format::completion)}, 16);
+  const std::string text = join(summary_of(desk.open(data), data), "\n");
+  INFO(text);
+  CHECK(text.find("1 of 31 rows used (left out: 30 longer than data.sequence_length)") != std::string::npos);
+  // All stand on one line, so that the line alone would name none of them.
+  CHECK(text.find("a.json:1: 17 tokens, over data.sequence_length (a.json#1)") != std::string::npos);
+  CHECK(text.find("(a.json#3)") != std::string::npos);
+  CHECK(text.find("(a.json#4)") == std::string::npos);
+  CHECK(text.find("left out: 27 more") != std::string::npos);
+}
+
+TEST_CASE("rows: the summary does not round the share of a source that hardly ever comes to nothing") {
+  const Desk desk;
+  recipe::Data data = of({source(desk.write("a.jsonl", completion("a", "b")), recipe::Format::completion),
+                          source(desk.write("b.jsonl", completion("c", "d")), recipe::Format::completion)});
+  data.train[0].weight = 999999;
+  data.train[1].weight = 1;
+  const std::string text = join(summary_of(desk.open(data), data), "\n");
+  INFO(text);
+  CHECK(text.find("mixture: 99.9999 % of the rows from a.jsonl") != std::string::npos);
+  CHECK(text.find("mixture: 0.0001 % of the rows from b.jsonl, 2e-06 passes over it") != std::string::npos);
+}
+
 TEST_CASE("rows: `fields` renames, and a name the format does not have is refused with those it has") {
   const Desk desk;
   recipe::Data data = of({source(desk.write("q.jsonl", "{\"question\": \"ab\", \"answer\": \"7\"}\n"),
