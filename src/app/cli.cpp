@@ -120,24 +120,22 @@ void add_manual_commands(CLI::App& program, Options& o, Action& action) {
   command->callback([&] { action = [] { return manual(); }; });
 }
 
-void add_model_commands(CLI::App& program, Options& o, Action& action) {
-  CLI::App* command =
-      add_command(program, "tokenize", "Turn lines of stdin into token ids, or ids into text. To stdout.",
-                  "echo 'Once upon a time' | zerotrain tokenize --tokenizer runs/quickstart/export");
-  command->add_option("--tokenizer", o.tokenizer, "A folder with tokenizer.json, or `byte`")
-      ->type_name("DIR")
-      ->required();
-  command->add_flag("--decode", o.decode, "Lines of ids to text");
-  command->callback([&] { action = [&] { return tokenize(o.tokenizer, o.decode); }; });
-
+void add_generate_command(CLI::App& program, Options& o, Action& action) {
   GenerateArgs& g = o.generate;
-  command =
+  CLI::App* const command =
       add_command(program, "generate", "Write text with a model. To stdout.",
                   "zerotrain generate --model runs/quickstart/export --prompt 'Love, n.' --max-tokens 200");
   command->add_option("--model", g.model, "A Hugging Face model folder, or a checkpoint")
       ->type_name("DIR")
       ->required();
-  command->add_option("--prompt", g.prompt, "What the text begins with");
+  CLI::Option* const prompt = command->add_option("--prompt", g.prompt, "What the text begins with");
+  command
+      ->add_option(
+          "--prompts", g.prompts,
+          "Answer each prompt of a file, as a JSON line: text with a prompt a line, or, with --chat, "
+          "rows of messages (.json, .jsonl)")
+      ->type_name("FILE")
+      ->excludes(prompt);
   command->add_flag("--chat", g.chat, "The prompt is a user's message; print the model's answer to it");
   command->add_option("--system", g.system, "With --chat: the system message")->type_name("TEXT");
   command
@@ -157,8 +155,21 @@ void add_model_commands(CLI::App& program, Options& o, Action& action) {
       ->capture_default_str();
   command->add_option("--seed", g.seed, "The same seed draws the same text")->capture_default_str();
   command->callback([&] { action = [&] { return generate(g); }; });
+}
 
-  command = add_command(
+void add_tokenize_command(CLI::App& program, Options& o, Action& action) {
+  CLI::App* command =
+      add_command(program, "tokenize", "Turn lines of stdin into token ids, or ids into text. To stdout.",
+                  "echo 'Once upon a time' | zerotrain tokenize --tokenizer runs/quickstart/export");
+  command->add_option("--tokenizer", o.tokenizer, "A folder with tokenizer.json, or `byte`")
+      ->type_name("DIR")
+      ->required();
+  command->add_flag("--decode", o.decode, "Lines of ids to text");
+  command->callback([&] { action = [&] { return tokenize(o.tokenizer, o.decode); }; });
+}
+
+void add_export_command(CLI::App& program, Options& o, Action& action) {
+  CLI::App* const command = add_command(
       program, "export",
       "Write a checkpoint or a model as a complete Hugging Face folder. To the folder --to.",
       "zerotrain export --checkpoint runs/quickstart/checkpoints/step-00001500 --to quickstart-bf16 "
@@ -238,7 +249,9 @@ int run(int argc, char** argv) {
   program.require_subcommand(0, 1);
   add_recipe_commands(program, o, action);
   add_manual_commands(program, o, action);
-  add_model_commands(program, o, action);
+  add_tokenize_command(program, o, action);
+  add_generate_command(program, o, action);
+  add_export_command(program, o, action);
   add_checkpoint_commands(program, o, action);
   require_known_command(program, argc, argv);
   try {

@@ -43,6 +43,7 @@ int evaluate(const std::string& model, RecipeArgs recipe);
 
 struct GenerateArgs {
   std::string model, prompt;
+  std::string prompts;  // a file of them, in place of `prompt`
   bool chat = false;
   std::string system, chat_template = "auto";  // of chat
   bool greedy = false;
