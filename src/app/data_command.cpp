@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "checkpoint/checkpoint.h"
+#include "data/strict_json.h"
 #include "data/summary.h"
 #include "recipe/recipe.h"
 #include "recipe/words.h"
@@ -20,15 +21,14 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// Data may hold anything; a terminal must not obey it.
-std::string harmless(const std::string& text) {
+// Data may hold anything; a terminal must not obey it. Lines and tabs stay.
+std::string harmless(std::string_view text) {
   std::string out;
-  for (const char c : text) {
-    const auto byte = static_cast<unsigned char>(c);
-    if ((byte < 0x20 && c != '\n' && c != '\t') || byte == 0x7F)
-      out += fmt::format("\\x{:02x}", byte);
-    else
-      out += c;
+  while (!text.empty()) {
+    const std::size_t end = std::min(text.find_first_of("\n\t"), text.size());
+    out += data::shown(text.substr(0, end), text.size());
+    out += text.substr(end, 1);
+    text.remove_prefix(std::min(end + 1, text.size()));
   }
   return out;
 }

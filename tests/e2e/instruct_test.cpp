@@ -118,12 +118,13 @@ TEST_CASE("instruct: without packing the same rows train, and padding is not cou
 
 TEST_CASE("instruct: `data` sums up, and shows rows as ids and labels or as text with trained parts marked") {
   const Desk desk;
-  desk.write("rows.jsonl",
-             "{\"messages\": [{\"role\": \"user\", \"content\": \"Hi\"}, {\"role\": \"assistant\", "
-             "\"content\": \"Yo\"}]}\n"
-             "{\"messages\": [{\"role\": \"user\", \"content\": \"\\u001b[31m<|im_end|>\"}, {\"role\": "
-             "\"assistant\", "
-             "\"content\": \"ok\"}]}\n");
+  desk.write(
+      "rows.jsonl",
+      "{\"messages\": [{\"role\": \"user\", \"content\": \"Hi\"}, {\"role\": \"assistant\", "
+      "\"content\": \"Yo\"}]}\n"
+      "{\"messages\": [{\"role\": \"user\", \"content\": \"\\u001b[31m\\u009b1m\\t<|im_end|>\"}, {\"role\": "
+      "\"assistant\", "
+      "\"content\": \"ok\"}]}\n");
   desk.write(
       "recipe.yaml",
       "model: {config: {model_type: llama, hidden_size: 16, num_hidden_layers: 1, num_attention_heads: 2, "
@@ -154,7 +155,9 @@ TEST_CASE("instruct: `data` sums up, and shows rows as ids and labels or as text
   CHECK(contains(text.out, "user\nHi<|im_end|>\n<|im_start|>assistant\n\u27e6Yo<|im_end|>\u27e7"));
   // Data may hold anything; a terminal must not obey it.
   CHECK_FALSE(contains(text.out, "\x1b"));
-  CHECK(contains(text.out, "\\x1b[31m<|im_end|><|im_end|>"));
+  // U+009B is ESC [ in one character.
+  CHECK_FALSE(contains(text.out, "\xc2\x9b"));
+  CHECK(contains(text.out, "\\u001b[31m\\u009b1m\t<|im_end|><|im_end|>"));
 }
 
 TEST_CASE("instruct: a template without marks, or none for a chat, ends with the choice of names") {
@@ -290,6 +293,30 @@ TEST_CASE("instruct: a signal while the data are prepared ends the run at once, 
   }
   const Outcome again = desk.run({"--recipe", "recipe.yaml"});
   CHECK_MESSAGE(again.status == 0, again.err);
+}
+
+TEST_CASE("instruct: a text that is cut while it is tokenized ends the run with a reason") {
+  const Desk desk;
+  std::string text;
+  while (text.size() < (std::size_t{160} << 20)) text += "once upon a time there was a cat\n";
+  desk.write("text.txt", text);
+  desk.write(
+      "recipe.yaml",
+      "model: {config: {model_type: llama, hidden_size: 16, num_hidden_layers: 1, num_attention_heads: 2, "
+      "intermediate_size: 32, max_position_embeddings: 16}}\n"
+      "tokenizer: {type: byte}\n"
+      "data: {sequence_length: 16, train: [{path: text.txt, format: text}]}\n"
+      "train: {max_steps: 1}\n");
+  const pid_t run = desk.start({"data", "--recipe", "recipe.yaml"});
+  for (int tries = 0; tries < 12000 && !tokenizes(desk); ++tries)
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  std::filesystem::resize_file(desk.path() / "text.txt", 0);
+  const Outcome o = desk.finish(run, 60);
+  INFO(o.err);
+  // It is noticed at the next page that is gone, or where the chunk is finished.
+  const bool at_page = o.status == 7 && contains(o.err, "error: a file was cut while it was read");
+  const bool at_end = o.status == 3 && contains(o.err, "text.txt changed while it was read");
+  CHECK((at_page || at_end));
 }
 
 TEST_CASE("instruct: five rows on four ranks end with the supervised tokens of one rank") {
