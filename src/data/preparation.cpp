@@ -134,12 +134,13 @@ void require_in_vocabulary(const std::vector<std::int32_t>& ids, const Encoding&
 }
 
 fs::path chunk_folder(const Job& job, const Encoding& e) {
-  std::string key = cat("chunks 1|", e.tokenizer->fingerprint(), "|", e.vocabulary, "|", job.rows);
+  std::string key = cat("chunks 2|", e.tokenizer->fingerprint(), "|", e.vocabulary, "|", job.rows);
   if (job.rows) {
     key += cat("|", int(job.format.format), "|", job.format.ignore_tools, "|", e.add_bos, e.add_eos);
     for (const auto& [ours, theirs] : job.format.fields) key += cat("|", digest_of(ours), digest_of(theirs));
     if (e.chat != nullptr && job.format.format != recipe::Format::text)
-      key += cat("|", int(e.chat->form()), digest_of(e.chat->default_system()), "|", int(e.train_on));
+      key += cat("|", int(e.chat->form()), e.chat->adds_bos(), digest_of(e.chat->default_system()), "|",
+                 int(e.train_on));
   } else {
     key +=
         cat("|", e.add_bos, e.add_eos, "|", int(job.part), "|", job.part == Part::all ? 0.0 : job.fraction);

@@ -449,6 +449,36 @@ TEST_CASE("rows: a source too small for its part of the validation only trains, 
   CHECK(none.find("lower data.validation.fraction") != std::string::npos);
 }
 
+TEST_CASE("rows: whatever decides the ids of rows makes another cache") {
+  const Desk desk;
+  const std::string path = desk.write("a.jsonl",
+                                      "{\"messages\": [{\"role\": \"user\", \"content\": \"a\"}, {\"role\": "
+                                      "\"assistant\", \"content\": \"b\"}, {\"role\": \"user\", \"content\": "
+                                      "\"c\"}, {\"role\": \"assistant\", \"content\": \"d\"}]}\n");
+  const auto bytes = text::byte_tokenizer();
+  std::set<std::vector<std::int32_t>> seen;
+  const auto open_with = [&](const text::ChatOptions& options, recipe::TrainOn train_on) {
+    const text::ChatTemplate chat(options, *bytes);
+    recipe::Data data = of({source(path, recipe::Format::messages)}, 1024);
+    data.train_on = train_on;
+    const Row row = open_data(data, {bytes.get(), &chat, nullptr, 264}).train->row(0);
+    std::vector<std::int32_t> all = row.ids;
+    all.insert(all.end(), row.labels.begin(), row.labels.end());
+    return seen.insert(all).second;
+  };
+  using enum recipe::ChatTemplate;
+  for (const auto form : {chatml, alpaca, vicuna})
+    for (const bool add_bos : {false, true})
+      for (const std::string system : {"", "be kind"})
+        for (const auto train_on : {recipe::TrainOn::all_answers, recipe::TrainOn::last_answer}) {
+          CAPTURE(static_cast<int>(form));
+          CAPTURE(add_bos);
+          CAPTURE(system);
+          CHECK(open_with({form, system, add_bos}, train_on));
+        }
+  CHECK(seen.size() == 3 * 2 * 2 * 2);
+}
+
 TEST_CASE("rows: two files of one name keep apart in ids; gzip, arrays and lines give the same ids") {
   const Desk desk;
   const std::string row = "{\"prompt\": \"a\", \"completion\": \"b\"}";
