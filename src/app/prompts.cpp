@@ -1,16 +1,18 @@
 #include "app/prompts.h"
 
 #include "base/error.h"
-#include "base/file.h"
 #include "base/text.h"
 #include "data/row_formats.h"
+#include "data/source.h"
 #include "text/utf8.h"
 
 namespace zt::app {
 
 bool holds_rows(const std::filesystem::path& path) {
-  const std::filesystem::path plain = path.extension() == ".gz" ? path.stem() : path;
-  return plain.extension() == ".json" || plain.extension() == ".jsonl";
+  recipe::Source source;
+  source.path = path;
+  source.format = recipe::Format::text;
+  return data::holds_rows(source);
 }
 
 // What is asked in a conversation, and what it answers itself.
@@ -44,10 +46,10 @@ static std::vector<FilePrompt> read_rows(const std::filesystem::path& path, Prob
 }
 
 static std::vector<FilePrompt> read_lines(const std::filesystem::path& path, Problems& problems) {
-  const std::string bytes = read_text_file(path, Blame::data);
+  const data::WholeText file(path);
   std::vector<FilePrompt> prompts;
   std::int64_t number = 0;
-  for (std::string& line : split(bytes, '\n')) {
+  for (std::string& line : split(data::without_bom(file.text()), '\n')) {
     ++number;
     if (line.ends_with('\r')) line.pop_back();
     if (trim(line).empty()) continue;

@@ -17,11 +17,12 @@ struct FilePrompt {
   const std::string& last_message() const { return conversation.messages.back().content; }
 };
 
-// The prompts of a file, in order: of a file whose name ends in .json or .jsonl (or those and .gz), rows of format
-// `messages`, whose last answer, where a row ends in one, is set apart; of any other a prompt a line, blank ones skipped.
+// Whether a file of prompts has rows, by its name: .json, .jsonl or .ndjson, also with .gz.
+bool holds_rows(const std::filesystem::path& path);
+
+// The prompts of a file, in order: of one that holds rows, those of format `messages`, whose last answer, where a row ends
+// in one, is set apart; of any other a prompt a line, blank ones skipped.
 // Throws Error(data) with all faults of the file, or where it holds no prompt.
 std::vector<FilePrompt> read_prompts(const std::filesystem::path& path);
-
-bool holds_rows(const std::filesystem::path& path);
 
 }  // namespace zt::app
