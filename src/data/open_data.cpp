@@ -401,9 +401,13 @@ bool adds_bos(recipe::AddBos choice, const text::Tokenizer& tokenizer) {
   return wanted;
 }
 
-void prepare_data(const recipe::Data& settings, const Rendering& rendering, const Share& share,
+bool prepare_data(const recipe::Data& settings, const Rendering& rendering, const Share& share,
                   bool with_training) {
-  prepare_all(all_wanted(settings, rendering, with_training), share);
+  bool stopped = false;
+  Share mine = share;
+  mine.stops = [&] { return stopped = stopped || (share.stops && share.stops()); };
+  prepare_all(all_wanted(settings, rendering, with_training), mine);
+  return !stopped;
 }
 
 DataSets open_data(const recipe::Data& settings, const Rendering& rendering, bool with_training) {

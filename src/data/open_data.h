@@ -48,9 +48,9 @@ struct Rendering {
   std::int64_t vocabulary = 0;                // rows of the model's embedding
 };
 
-// Tokenizes this rank's share of what is not cached yet; only validation data without `with_training`. Errors as
-// `prepare`, and Error(data) for files that aren't there.
-void prepare_data(const recipe::Data& settings, const Rendering& rendering, const Share& share,
+// Tokenizes this rank's share of what is not cached yet; only validation data without `with_training`. False where
+// `share.stops` ended it early. Errors as `prepare`, and Error(data) for files that aren't there.
+bool prepare_data(const recipe::Data& settings, const Rendering& rendering, const Share& share,
                   bool with_training = true);
 
 // Tokenizes what is missing and opens the rows. Faults of all files at once: Error(data) with the places of the first

@@ -38,8 +38,8 @@ Setup open_without_data(const recipe::Recipe& recipe, Use use, const Ranks& rank
 // All of it, on one rank.
 Setup open(const recipe::Recipe& recipe, Use use);
 // All of it. Ranks share the tokenizing and wait for each other without a time limit. Throws the same error on every
-// rank, also where they have opened different things. Nothing where `stops` was true on any rank before the data were
-// ready: what is tokenized by then is kept. Collective.
+// rank, also where they have opened different things. Nothing where `stops` ended the tokenizing of any rank: what
+// is tokenized by then is kept. Collective.
 std::optional<Setup> open_on_all(const recipe::Recipe& recipe, Use use, const Ranks& ranks,
                                  comm::Communicator& comm, const std::function<bool()>& stops = {});
 

@@ -357,13 +357,16 @@ TEST_CASE("rows: told to stop, preparation ends at once, keeps whole chunks and 
   for (; rows.size() < (std::size_t{40} << 20); ++count) rows += completion(cat("p", count), filler);
   recipe::Data data = of({source(desk.write("big.jsonl", rows), recipe::Format::completion)}, 32768);
   int asked = 0;
-  prepare_data(data, desk.rendering(), {.speaks = false, .stops = [&] { return ++asked > count / 2; }});
+  CHECK_FALSE(
+      prepare_data(data, desk.rendering(), {.speaks = false, .stops = [&] { return ++asked > count / 2; }}));
   CHECK(asked <= count / 2 + 2);
   CHECK(desk.cached().size() == 1);
   const auto kept = fs::last_write_time(desk.cached().at(0));
   CHECK(desk.open(data).reports[0].rows == count);
   CHECK(desk.cached().size() == 3);
   CHECK(fs::last_write_time(desk.cached().at(0)) == kept);
+  // Where nothing is left to do, there is nothing to stop.
+  CHECK(prepare_data(data, desk.rendering(), {.speaks = false, .stops = [] { return true; }}));
 }
 
 TEST_CASE("rows: a file that changes while it is read is an error that names it, and nothing of it is kept") {
