@@ -70,7 +70,16 @@ ModelSource open_model(const recipe::Model& model, const text::Tokenizer& tokeni
   if (!config.contains("bos_token_id") && tokenizer.bos()) config["bos_token_id"] = *tokenizer.bos();
   if (!config.contains("eos_token_id") && tokenizer.eos()) config["eos_token_id"] = *tokenizer.eos();
   source.spec = spec::from_config(config, "model.config");
-  source.spec.init_std = static_cast<float>(model.init_std);
+  // The same number by two names: Hugging Face's in the config, ours in the recipe.
+  if (!config.contains("initializer_range")) {
+    source.spec.init_std = static_cast<float>(model.init_std);
+  } else if (model.init_std != recipe::Model().init_std &&
+             static_cast<float>(model.init_std) != source.spec.init_std) {
+    throw Error(Blame::usage,
+                cat("model.init_std is ", model.init_std, ", but model.config.initializer_range is ",
+                    source.spec.init_std),
+                "give one of them");
+  }
   source.config = spec::to_config(source.spec, config);
   check_vocabulary(source.spec, tokenizer);
   return source;

@@ -173,6 +173,28 @@ TEST_CASE(
   }
 }
 
+TEST_CASE("mask probe: places, real tokens and trained tokens are three counts") {
+  const Desk desk;
+  write_probe(desk.path() / "model");
+  // Rows of 5 and 9 ids in places of 16; of each its answer's one byte and the end are trained.
+  desk.write(
+      "rows.jsonl",
+      "{\"prompt\": \"123\", \"completion\": \"x\"}\n{\"prompt\": \"1234567\", \"completion\": \"y\"}\n");
+  desk.write("recipe.yaml",
+             "run: {output_dir: out}\nmodel: {base: model}\n"
+             "data: {sequence_length: 16, packing: false, train: [{path: rows.jsonl, format: completion}]}\n"
+             "train: {epochs: 1, micro_batch_size: 2}\n");
+  const Outcome o = desk.run({"--recipe", "recipe.yaml"});
+  REQUIRE_MESSAGE(o.status == 0, o.err);
+  const auto lines = json_lines(desk.read("out/metrics.jsonl"));
+  REQUIRE(lines.size() == 1);
+  CHECK(lines[0]["slots"] == 32);
+  CHECK(lines[0]["tokens"] == 14);
+  CHECK(lines[0]["supervised_tokens"] == 4);
+  CHECK(lines[0]["tokens_per_second"].get<double>() ==
+        doctest::Approx(14 / lines[0]["step_seconds"].get<double>()).epsilon(1e-6));
+}
+
 TEST_CASE("mask probe: a row without a trained token changes nothing, and the loss is finite") {
   const Desk desk;
   write_probe(desk.path() / "model");

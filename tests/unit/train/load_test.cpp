@@ -43,6 +43,22 @@ std::int64_t touched_bytes(const fs::path& file) {
   return sum;
 }
 
+TEST_CASE("load: a new model's spread is the recipe's or its config's, and two different ones are refused") {
+  recipe::Model model;
+  model.config = {{"model_type", "llama"},    {"hidden_size", 8},       {"num_hidden_layers", 1},
+                  {"num_attention_heads", 2}, {"intermediate_size", 8}, {"max_position_embeddings", 8},
+                  {"initializer_range", 0.1}};
+  const auto bytes = text::byte_tokenizer();
+  CHECK(train::open_model(model, *bytes).spec.init_std == 0.1f);
+  model.init_std = 0.1;
+  CHECK(train::open_model(model, *bytes).spec.init_std == 0.1f);
+  model.init_std = 0.05;
+  CHECK_THROWS_WITH_AS(train::open_model(model, *bytes),
+                       doctest::Contains("model.config.initializer_range is 0.1"), Error);
+  model.config.erase("initializer_range");
+  CHECK(train::open_model(model, *bytes).spec.init_std == 0.05f);
+}
+
 // bug-kinds B35.
 TEST_CASE(
     "load: a tokenizer that can make an id without an embedding row is refused, with the token's name") {
