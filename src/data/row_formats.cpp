@@ -262,8 +262,13 @@ class RowReading {
     return out;
   }
 
-  // Pairs for preference training keep the last answer beside the conversation.
+  // Pairs for preference training keep the last answer beside the conversation; single answers for it may be bad ones.
   void refuse_preference(const JsonValue& object, const text::Conversation& conversation) {
+    if (const JsonValue* const label = object.find("label");
+        label != nullptr && label->is(Kind::boolean) && !label->flag)
+      refuse(label->begin,
+             "label is false: the answer is one to avoid, and it would be trained as a good one. Leave such "
+             "rows out");
     const JsonValue* const chosen = object.find("chosen");
     if (chosen == nullptr || conversation.messages.empty()) return;
     if (conversation.messages.back().role != Role::assistant)

@@ -146,6 +146,21 @@ TEST_CASE("rows: an unknown role names line and role") {
   CHECK(error.find("robot") != std::string::npos);
 }
 
+TEST_CASE("rows: an answer that is marked as one to avoid is not trained as a good one") {
+  const Desk desk;
+  const auto row = [](const char* label) {
+    return cat(
+        "{\"messages\": [{\"role\": \"user\", \"content\": \"a\"}, {\"role\": \"assistant\", \"content\": "
+        "\"b\"}], \"label\": ",
+        label, "}\n");
+  };
+  const std::string path = desk.write("kto.jsonl", row("true") + row("false"));
+  recipe::Data data = of({source(path, recipe::Format::messages)});
+  CHECK(desk.error_of(data).find("label is false: the answer is one to avoid") != std::string::npos);
+  data.bad_rows = recipe::BadRows::skip;
+  CHECK(desk.open(data).reports[0].documents == 1);
+}
+
 TEST_CASE("rows: what the template cannot say is a fault of the row, with the cure") {
   const Desk desk;
   const std::string path =

@@ -68,7 +68,6 @@ TEST_CASE("real rows: files of every format give the published numbers of rows, 
        {Format::messages, {}, false},
        100,
        58 * 2 + 42 * 4},
-      {"preference/kto_en_demo.json", {Format::messages, {}, false}, 300, 974},
   };
   for (const Case& c : cases) {
     const auto got = summary_of(c.file, c.format);
@@ -104,6 +103,15 @@ TEST_CASE("real rows: weights of messages are read from typed messages") {
   CHECK(got->faults.empty());
   CHECK(got->rows == 500);
   CHECK(got->trained == std::map<std::optional<bool>, int>{{false, 500}, {true, 500}});
+}
+
+TEST_CASE("real rows: answers marked as ones to avoid are refused, the others read") {
+  const auto got = summary_of("preference/kto_en_demo.json", {Format::messages, {}, false});
+  if (!got) return;
+  CHECK(got->rows == 300);
+  CHECK(got->refused == 150);
+  CHECK(got->messages == 492);
+  CHECK(got->faults.at(0).reason.find("label is false") == 0);
 }
 
 TEST_CASE("real rows: what cannot be read is refused in every row, by name") {
