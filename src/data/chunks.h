@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/error.h"
 #include "data/preparation.h"
 
 namespace zt::data {
@@ -56,6 +57,9 @@ class Chunks {
   FileStates sources_;
   Share share_;
 };
+
+// Errors of several sources or files (`what`) as one; one alone as it is; none does nothing.
+void throw_together(const std::vector<Error>& errors, const char* what);
 
 // Throws Error(model) that names the token for ids the model has no embedding row for.
 void require_in_vocabulary(const std::vector<std::int32_t>& ids, const Encoding& encoding);

@@ -7,9 +7,11 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/text.h"
+#include "data/chunks.h"
 #include "data/order.h"
 #include "data/source.h"
 #include "recipe/words.h"
+#include "text/chat_choice.h"
 #include "text/utf8.h"
 
 namespace zt::data {
@@ -116,8 +118,8 @@ std::vector<Wanted> all_wanted(const recipe::Data& settings, const Rendering& r,
 }
 
 // The folders of the token files, in the same order. Texts that cannot be encoded are told together.
-std::vector<fs::path> prepare_all(const std::vector<Wanted>& all, const Share& share) {
-  std::vector<fs::path> folders;
+TokenFolders prepare_all(const std::vector<Wanted>& all, const Share& share) {
+  TokenFolders folders;
   std::vector<Error> faults;
   for (const Wanted& wanted : all) {
     try {
@@ -127,11 +129,7 @@ std::vector<fs::path> prepare_all(const std::vector<Wanted>& all, const Share& s
       faults.push_back(e);
     }
   }
-  if (faults.size() == 1) throw Error(faults.front());
-  Problems problems;
-  for (const Error& fault : faults) problems.add(fault.problem());
-  problems.throw_if_any(Blame::data, cat(faults.size(), " sources cannot be read:"),
-                        faults.empty() ? "" : faults.front().hint());
+  throw_together(faults, "sources");
   return folders;
 }
 
@@ -340,7 +338,8 @@ void Opener::require_validation(const DataSets& sets) {
 }
 
 void Opener::open(const Wanted& wanted, const fs::path& folder, DataSets& sets) {
-  const auto files = finished_chunks(folder);
+  auto files = finished_chunks(folder);
+  if (!files) files = finished_chunks(prepare(wanted.job, wanted.encoding, {}));
   if (!files)
     throw Error(Blame::bug, cat("token files are missing in ", folder.string(), " after they were made"));
   for (const fs::path& file : *files) require_intact(file);
@@ -393,26 +392,30 @@ double SourceReport::efficiency() const {
 }
 
 bool adds_bos(recipe::AddBos choice, const text::Tokenizer& tokenizer) {
-  const bool wanted =
-      choice == recipe::AddBos::yes || (choice == recipe::AddBos::automatic && tokenizer.adds_bos());
+  const bool wanted = text::wants_bos(choice, tokenizer);
   if (wanted && !tokenizer.bos())
     throw Error(Blame::usage, "data.add_bos: the tokenizer has no beginning token",
                 "set data.add_bos: false");
   return wanted;
 }
 
-bool prepare_data(const recipe::Data& settings, const Rendering& rendering, const Share& share,
-                  bool with_training) {
+std::optional<TokenFolders> prepare_data(const recipe::Data& settings, const Rendering& rendering,
+                                         const Share& share, bool with_training) {
   bool stopped = false;
   Share mine = share;
   mine.stops = [&] { return stopped = stopped || (share.stops && share.stops()); };
-  prepare_all(all_wanted(settings, rendering, with_training), mine);
-  return !stopped;
+  TokenFolders folders = prepare_all(all_wanted(settings, rendering, with_training), mine);
+  return stopped ? std::nullopt : std::optional(std::move(folders));
 }
 
 DataSets open_data(const recipe::Data& settings, const Rendering& rendering, bool with_training) {
+  return open_data(settings, rendering, prepare_data(settings, rendering, {}, with_training).value(),
+                   with_training);
+}
+
+DataSets open_data(const recipe::Data& settings, const Rendering& rendering, const TokenFolders& folders,
+                   bool with_training) {
   const std::vector<Wanted> all = all_wanted(settings, rendering, with_training);
-  const std::vector<fs::path> folders = prepare_all(all, {});
   Opener opener(settings, with_training);
   DataSets sets;
   for (std::size_t i = 0; i < all.size(); ++i) opener.open(all[i], folders[i], sets);

@@ -2,7 +2,9 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -48,13 +50,20 @@ struct Rendering {
   std::int64_t vocabulary = 0;                // rows of the model's embedding
 };
 
-// Tokenizes this rank's share of what is not cached yet; only validation data without `with_training`. False where
-// `share.stops` ended it early. Errors as `prepare`, and Error(data) for files that aren't there.
-bool prepare_data(const recipe::Data& settings, const Rendering& rendering, const Share& share,
-                  bool with_training = true);
+// Where the token files of a recipe's sources lie. Finding out reads the sources whole.
+using TokenFolders = std::vector<std::filesystem::path>;
 
-// Tokenizes what is missing and opens the rows. Faults of all files at once: Error(data) with the places of the first
-// ones, or a warning where the recipe skips them and they are not too many.
+// Tokenizes this rank's share of what is not cached yet; only validation data without `with_training`. Nothing where
+// `share.stops` ended it early. Errors as `prepare`, and Error(data) for files that aren't there.
+std::optional<TokenFolders> prepare_data(const recipe::Data& settings, const Rendering& rendering,
+                                         const Share& share, bool with_training = true);
+
+// Opens the rows of what was prepared for the same settings, and tokenizes what is missing all the same. Faults of all
+// files at once: Error(data) with the places of the first ones, or a warning where the recipe skips them and they are
+// not too many.
+DataSets open_data(const recipe::Data& settings, const Rendering& rendering, const TokenFolders& folders,
+                   bool with_training = true);
+// Prepares first, as the only rank.
 DataSets open_data(const recipe::Data& settings, const Rendering& rendering, bool with_training = true);
 
 // All training text, for tokenizers that are made from it. Throws Error(data) where it is not UTF-8 or empty.

@@ -123,6 +123,14 @@ bool Chunks::wanted(std::int64_t chunk) const {
   return chunk % share_.count == share_.index && !fs::exists(path(chunk));
 }
 
+void throw_together(const std::vector<Error>& errors, const char* what) {
+  if (errors.size() == 1) throw Error(errors.front());
+  Problems problems;
+  for (const Error& error : errors) problems.add(error.problem());
+  problems.throw_if_any(Blame::data, cat(errors.size(), " ", what, " cannot be read:"),
+                        errors.empty() ? "" : errors.front().hint());
+}
+
 void require_in_vocabulary(const std::vector<std::int32_t>& ids, const Encoding& e) {
   for (const std::int32_t id : ids) {
     if (id < 0 || id >= e.vocabulary)

@@ -59,11 +59,10 @@ Outcome outcome_of(const KeptRow& kept, const RowFormat& format, const Encoding&
   return outcome;
 }
 
-// Something can be learned: the first id of a document is nobody's target.
-bool any_trained(const text::Rendered& rendered) {
-  for (std::size_t i = 1; i < rendered.trained.size(); ++i)
-    if (rendered.trained[i]) return true;
-  return false;
+// The first id of a document is nobody's target.
+std::int64_t trained_targets(const text::Rendered& rendered) {
+  if (rendered.trained.empty()) return 0;
+  return std::count(rendered.trained.begin() + 1, rendered.trained.end(), true);
 }
 
 // So many rows or bytes are encoded at once, by all cores.
@@ -110,14 +109,14 @@ void RowChunk::take(const KeptRow& kept, const Outcome& outcome) {
         notes_.faults.push_back({kept.origin.file, fault.line, fault.column, fault.reason});
     return;
   }
-  if (!any_trained(outcome.rendered)) {
+  const std::int64_t trained = trained_targets(outcome.rendered);
+  if (trained == 0) {
     ++notes_.untrained;
     if (notes_.untrained_at.size() < kNotedExamples)
       notes_.untrained_at.push_back({kept.origin.file, kept.origin.line, 0, ""});
     return;
   }
-  for (std::size_t i = 1; i < outcome.rendered.trained.size(); ++i)
-    notes_.trained += outcome.rendered.trained[i];
+  notes_.trained += trained;
   out_->add(outcome.rendered.ids, outcome.rendered.trained);
   out_->end_document(kept.origin);
 }

@@ -114,15 +114,6 @@ void TextChunk::write(const Chunks& chunks, bool last, std::map<std::size_t, Err
   out.finish(std::move(notes));
 }
 
-void throw_all(const std::map<std::size_t, Error>& faults) {
-  if (faults.empty()) return;
-  const Error& first = faults.begin()->second;
-  if (faults.size() == 1) throw Error(first);
-  Problems problems;
-  for (const auto& [file, fault] : faults) problems.add(fault.problem());
-  problems.throw_if_any(Blame::data, cat(faults.size(), " text files cannot be read:"), first.hint());
-}
-
 }  // namespace
 
 void prepare_text(const Job& job, const Encoding& encoding, const Chunks& chunks, ProgressLines& progress) {
@@ -149,7 +140,9 @@ void prepare_text(const Job& job, const Encoding& encoding, const Chunks& chunks
     }
   }
   close(true);
-  throw_all(faults);
+  std::vector<Error> errors;
+  for (const auto& [file, error] : faults) errors.push_back(error);
+  throw_together(errors, "text files");
 }
 
 }  // namespace zt::data

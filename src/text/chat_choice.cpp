@@ -227,12 +227,15 @@ std::optional<std::string> own_template(const Tokenizer& tokenizer) {
   return std::nullopt;
 }
 
+bool wants_bos(recipe::AddBos choice, const Tokenizer& tokenizer) {
+  return choice == recipe::AddBos::yes || (choice == recipe::AddBos::automatic && tokenizer.adds_bos());
+}
+
 ChatOptions choose_chat(Form wanted, const std::optional<std::string>& system_prompt, recipe::AddBos add_bos,
                         const Tokenizer& tokenizer, std::optional<Form> fallback) {
   ChatOptions options;
   options.form = wanted;
-  options.add_bos =
-      add_bos == recipe::AddBos::yes || (add_bos == recipe::AddBos::automatic && tokenizer.adds_bos());
+  options.add_bos = wants_bos(add_bos, tokenizer);
   if (wanted == Form::automatic) {
     if (const auto jinja = own_template(tokenizer)) {
       std::string why;

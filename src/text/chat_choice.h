@@ -28,6 +28,9 @@ std::optional<KnownTemplate> recognise(const std::string& jinja, const Tokenizer
 // list of them the one named `default`); nothing where there is none. Throws Error(model) where it is no text.
 std::optional<std::string> own_template(const Tokenizer& tokenizer);
 
+// Whether a begin token goes in front of a document: the recipe's word, or with `auto` the tokenizer's own files'.
+bool wants_bos(recipe::AddBos choice, const Tokenizer& tokenizer);
+
 // The recipe's choice. `auto` is what the tokenizer's own template is in effect, and without one `fallback`. Throws
 // Error(model) for an own template that is none of the forms, Error(usage) where there is neither.
 ChatOptions choose_chat(recipe::ChatTemplate wanted, const std::optional<std::string>& system_prompt,

@@ -169,10 +169,10 @@ std::optional<Setup> open_on_all(const recipe::Recipe& r, Use use, const Ranks& 
   comm::agree(comm, comm::attempt([&] { s = open_without_data(r, use, ranks); }));
   data::Share share = share_of_preparation(comm);
   share.stops = stops;
-  bool complete = true;
-  work_and_wait(comm, [&] { complete = data::prepare_data(r.data, s.rendering(), share, training); });
-  if (on_any_rank(comm, !complete)) return std::nullopt;
-  work_and_wait(comm, [&] { s.data = data::open_data(r.data, s.rendering(), training); });
+  std::optional<data::TokenFolders> prepared;
+  work_and_wait(comm, [&] { prepared = data::prepare_data(r.data, s.rendering(), share, training); });
+  if (on_any_rank(comm, !prepared)) return std::nullopt;
+  work_and_wait(comm, [&] { s.data = data::open_data(r.data, s.rendering(), *prepared, training); });
   comm::require_same(comm,
                      digest_of(cat(s.source.config.dump(), s.tokenizer->fingerprint(),
                                    s.data.train ? s.data.train->digest() : "",

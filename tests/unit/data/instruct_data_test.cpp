@@ -373,7 +373,8 @@ TEST_CASE("rows: told to stop, preparation ends at once, keeps whole chunks and 
   recipe::Data data = of({source(desk.write("big.jsonl", rows), recipe::Format::completion)}, 32768);
   int asked = 0;
   CHECK_FALSE(
-      prepare_data(data, desk.rendering(), {.speaks = false, .stops = [&] { return ++asked > count / 2; }}));
+      prepare_data(data, desk.rendering(), {.speaks = false, .stops = [&] { return ++asked > count / 2; }})
+          .has_value());
   CHECK(asked <= count / 2 + 2);
   CHECK(desk.cached().size() == 1);
   const auto kept = fs::last_write_time(desk.cached().at(0));
@@ -381,7 +382,7 @@ TEST_CASE("rows: told to stop, preparation ends at once, keeps whole chunks and 
   CHECK(desk.cached().size() == 3);
   CHECK(fs::last_write_time(desk.cached().at(0)) == kept);
   // Where nothing is left to do, there is nothing to stop.
-  CHECK(prepare_data(data, desk.rendering(), {.speaks = false, .stops = [] { return true; }}));
+  CHECK(prepare_data(data, desk.rendering(), {.speaks = false, .stops = [] { return true; }}).has_value());
 }
 
 TEST_CASE("rows: a file that changes while it is read is an error that names it, and nothing of it is kept") {
