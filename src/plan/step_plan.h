@@ -7,6 +7,7 @@
 
 #include "plan/buffers.h"
 #include "plan/partition.h"
+#include "recipe/settings.h"
 #include "schedule/schedule.h"
 #include "spec/model.h"
 
@@ -15,8 +16,9 @@ namespace zt::plan {
 // What a run asks of a step on one rank. Evaluation has its own number of rows.
 struct StepShape {
   Partition partition;
-  int element_bytes = 4;  // of weights and activations
-  int grad_bytes = 4;     // of the accumulated gradient R
+  recipe::ModelDtype dtype = recipe::ModelDtype::float32;  // of weights and activations, of
+  int element_bytes = 4;                                   // so many bytes
+  int grad_bytes = 4;                                      // of the accumulated gradient R
   int wire_bytes = 4;     // of gradients on their way between ranks; at most as wide as what is sent
   bool snapshot = false;  // a copy of this rank's state, from which checkpoints are written beside training
   std::int64_t comm_bytes = 0;    // what the communicator holds for itself

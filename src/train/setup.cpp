@@ -7,6 +7,7 @@
 #include "base/text.h"
 #include "comm/agreement.h"
 #include "device/arena.h"
+#include "plan/recipe_shape.h"
 #include "spec/freeze.h"
 #include "text/chat_choice.h"
 #include "train/fit.h"
@@ -27,49 +28,9 @@ static Dtype dtype_of(recipe::ReduceDtype dtype) {
   return dtype == recipe::ReduceDtype::float32 ? Dtype::f32 : Dtype::bf16;
 }
 
-static schedule::Policy policy_of(const recipe::Recompute& r) {
-  using Kind = recipe::Recompute::Kind;
-  switch (r.kind) {
-    case Kind::none:
-    case Kind::selective: return {schedule::Recompute::none, 1};  // inside the blocks: shape.selective
-    case Kind::full: return {schedule::Recompute::full, 1};
-    case Kind::sqrt: return {schedule::Recompute::sqrt, 1};
-    case Kind::every: return {schedule::Recompute::every, static_cast<int>(r.every)};
-  }
-  return {};
-}
-
-static schedule::Zero zero_of(const recipe::Zero& z) {
-  schedule::Zero zero;
-  zero.gather_weights = z.stage == 3;
-  zero.prefetch = static_cast<int>(z.prefetch);
-  zero.reshard_after_forward = z.reshard_after_forward;
-  zero.keep_blocks = static_cast<int>(z.keep_blocks);
-  const bool micro =
-      z.reduce == recipe::Reduce::micro || (z.reduce == recipe::Reduce::automatic && z.stage >= 2);
-  zero.reduce = micro ? schedule::ReduceEvery::micro : schedule::ReduceEvery::step;
-  return zero;
-}
-
 plan::StepShape step_shape(const recipe::Recipe& r, bool training, int ranks) {
-  plan::StepShape shape;
-  shape.element_bytes = size_of(dtype_of(r.model));
-  shape.dropout = r.model.dropout > 0;
-  shape.selective = r.memory.recompute.kind == recipe::Recompute::Kind::selective;
+  plan::StepShape shape = plan::step_shape(r, training, ranks);
   shape.kernel_bytes = kernels::tile_bytes(dtype_of(r.model));
-  shape.training = training;
-  shape.sequence_length = r.data.sequence_length;
-  shape.rows = r.train.micro_batch_size;
-  shape.micros = r.train.global_batch_size / (r.train.micro_batch_size * ranks);
-  shape.eval_rows = r.train.eval_batch_size;
-  shape.policy = policy_of(r.memory.recompute);
-  shape.policy.zero = zero_of(r.zero);
-  shape.partition =
-      plan::Partition::of_stage(static_cast<int>(r.zero.stage), ranks, shape.policy.zero.reduce);
-  shape.grad_bytes = size_of(dtype_of(r.precision.accumulate_dtype));
-  shape.policy.grads_apart = shape.grad_bytes != 4;
-  shape.wire_bytes = size_of(dtype_of(r.precision.reduce_dtype));
-  shape.snapshot = training && r.checkpoint.every_steps && r.checkpoint.async;
   return shape;
 }
 

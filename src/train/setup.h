@@ -16,7 +16,7 @@
 namespace zt::train {
 
 Dtype dtype_of(const recipe::Model& model);
-// The shape of a step on one of `ranks` ranks. Needs only the recipe.
+// plan::step_shape, and what this machine's kernels hold for themselves.
 plan::StepShape step_shape(const recipe::Recipe& recipe, bool training, int ranks = 1);
 exec::EngineOptions engine_options(const recipe::Recipe& recipe, bool training, int ranks = 1);
 
