@@ -1,5 +1,3 @@
-#include "train/trainer.h"
-
 #include <chrono>
 #include <cmath>
 #include <optional>
@@ -12,17 +10,18 @@
 #include "checkpoint/step_folders.h"
 #include "comm/agreement.h"
 #include "data/summary.h"
+#include "measure/product_rate.h"
 #include "spec/flops.h"
 #include "train/batches.h"
 #include "train/evaluate.h"
 #include "train/learning_rate.h"
 #include "train/loss_scale.h"
 #include "train/metrics.h"
-#include "train/product_rate.h"
 #include "train/progress.h"
 #include "train/resuming.h"
 #include "train/saves.h"
 #include "train/setup.h"
+#include "train/trainer.h"
 
 namespace zt::train {
 namespace {
@@ -125,7 +124,8 @@ int Trainer::run() {
                  }());
   start_or_resume();
   comm_.barrier();  // all measure at once, as they will compute
-  product_rate_ = measure_product_rate(*engine_->context().kernels, dtype_of(recipe_.model)) * comm_.size();
+  product_rate_ =
+      measure::measure_product_rate(*engine_->context().kernels, dtype_of(recipe_.model)) * comm_.size();
   if (step_ >= steps_) {
     if (lead())
       log::info(cat("the run in ", recipe_.run.output_dir, " is complete: step ", step_, " of ", steps_));

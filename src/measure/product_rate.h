@@ -3,9 +3,9 @@
 
 #include "kernels/kernels.h"
 
-namespace zt::train {
+namespace zt::measure {
 
 // FLOP/s of the best of a few square products in `dtype`; takes some tens of milliseconds.
 double measure_product_rate(kernels::Kernels& kernels, Dtype dtype);
 
-}  // namespace zt::train
+}  // namespace zt::measure

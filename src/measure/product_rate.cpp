@@ -1,11 +1,11 @@
-#include "train/product_rate.h"
+#include "measure/product_rate.h"
 
 #include <algorithm>
 #include <chrono>
 
 #include "device/arena.h"
 
-namespace zt::train {
+namespace zt::measure {
 
 double measure_product_rate(kernels::Kernels& kernels, Dtype dtype) {
   constexpr std::int64_t n = 768;
@@ -21,4 +21,4 @@ double measure_product_rate(kernels::Kernels& kernels, Dtype dtype) {
   return best;
 }
 
-}  // namespace zt::train
+}  // namespace zt::measure

@@ -1,0 +1,64 @@
+#include "measure/calibrate.h"
+
+#include <algorithm>
+
+#include "base/text.h"
+#include "device/cores.h"
+#include "measure/kernel_rates.h"
+#include "measure/links.h"
+#include "measure/product_rate.h"
+#include "measure/rounds.h"
+
+namespace zt::measure {
+
+plan::Node measure_node(comm::Communicator& ranks, const Options& options) {
+  plan::Node node;
+  node.ranks = ranks.size();
+  node.threads = device::threads_of_rank(ranks.size());
+  node.call_seconds = measure_call_seconds(ranks, options);
+  node.memory_bandwidth = measure_memory_bandwidth(ranks, options);
+  options.say("collectives");
+  const Links links = measure_links(ranks, options);
+  node.gather = links.gather;
+  node.reduce = links.reduce;
+  const Overlap overlap = measure_overlap(ranks, options);
+  node.overlap_compute = overlap.compute;
+  node.overlap_comm = overlap.comm;
+  for (const recipe::ModelDtype dtype : options.dtypes) {
+    const std::vector<plan::Rate> rates = kernel_rates(ranks, dtype, node.call_seconds, options);
+    node.rates.insert(node.rates.end(), rates.begin(), rates.end());
+  }
+  return node;
+}
+
+Peaks measure_peaks(comm::Communicator& ranks) {
+  const auto rate = [&](Dtype dtype) {
+    const auto kernels = kernels::make_cpu_kernels(dtype);
+    ranks.barrier();
+    return mean_over_ranks(ranks, {measure_product_rate(*kernels, dtype)}).front();
+  };
+  return {rate(Dtype::f32), rate(Dtype::bf16), rate(Dtype::f16)};
+}
+
+// All gather at once over all nodes; what each node's ranks fetch from others comes over its one link.
+plan::Link measure_between(comm::Communicator& world, comm::Communicator& node, const Options& options) {
+  const std::int64_t outside = world.size() - node.size();
+  if (outside == 0) return {};
+  const Pace pace = options.quick ? Pace{0.005, 3} : Pace{};
+  std::vector<double> bytes, seconds;
+  for (const std::int64_t slice : {4 << 10, 64 << 10, 1 << 20, 8 << 20}) {
+    if (options.quick && slice > 64 << 10) break;
+    std::vector<std::byte> whole(static_cast<std::size_t>(slice * world.size()));
+    seconds.push_back(seconds_of(world, pace, [&] { world.all_gather(whole.data(), slice); }));
+    bytes.push_back(static_cast<double>(slice * outside * node.size()));
+  }
+  return fit_link(bytes, seconds);
+}
+
+void put_node(plan::Cluster& cluster, plan::Node node) {
+  std::erase_if(cluster.nodes, [&](const plan::Node& n) { return n.ranks == node.ranks; });
+  const auto place = std::ranges::upper_bound(cluster.nodes, node.ranks, {}, &plan::Node::ranks);
+  cluster.nodes.insert(place, std::move(node));
+}
+
+}  // namespace zt::measure
