@@ -1,4 +1,5 @@
-// Why a block of ours keeps another number of bytes for its backward than a published formula says, term by term.
+// Why a block of ours keeps another number of bytes for its backward than a published formula says, term by
+// term.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +11,8 @@
 
 namespace zt::plan {
 
-// korthikanti: s b h (34 + 5 a s / h), an MLP of 4 h. megatron: s b h (18 + 4 f / h), attention scores not kept.
+// korthikanti: s b h (34 + 5 a s / h), an MLP of 4 h. megatron: s b h (18 + 4 f / h), attention scores not
+// kept.
 enum class ActivationFormula : std::uint8_t { korthikanti, megatron };
 
 // One thing that the formula counts, or that we keep besides.
@@ -21,8 +23,8 @@ struct ActivationTerm {
   std::int64_t difference() const { return ours - published; }
 };
 
-// The sum of `ours` is saved_buffers(model, run).bytes(), and that of `published` the formula; both exactly. The formula
-// counts 2-byte numbers, whatever `run` says. Error(usage) where sizes leave 63 bits, or tokens aren't whole rows.
+// The sum of `ours` is saved_buffers(model, run).bytes(), and that of `published` the formula; both exactly.
+// The formula counts 2-byte numbers, whatever `run` says. Error(usage) where bytes do not fit 63 bits.
 std::vector<ActivationTerm> activation_terms(const spec::ModelSpec& model, const RunShape& run,
                                              std::int64_t sequence_length, ActivationFormula formula);
 

@@ -1,4 +1,5 @@
-// What others would estimate for this model, beside the plan of ours: the text of `zerotrain plan --estimates`.
+// What others would estimate for this model, beside the plan of ours: the text of `zerotrain plan
+// --estimates`.
 #pragma once
 
 #include <cstdint>
@@ -13,17 +14,16 @@ struct EstimateAsk {
   std::int64_t ranks_per_node = 0;  // 0: all on one node
   int stage = 0;
   double ours = 0;  // bytes of model states on one rank by our own plan
-  // For the line about tokens: FLOP/s that a rank achieves, bytes/s at which gathers arrive, and tokens of a micro-batch on a rank. 0:
-  // unknown, and the line is left out.
+  // For the lines about tokens. `flops`: what a rank achieves a second; `bandwidth`: bytes a second at which
+  // gathers arrive; `tokens`: of a micro-batch on one rank. 0 of any: unknown, and the lines are left out.
   double flops = 0, bandwidth = 0, tokens = 0;
-  double wire_weight = 2, wire_gradient = 2;  // bytes of each parameter on the wire
+  double sequence_length = 0;                 // attention counts as computing that hides; 0: it doesn't
+  double wire_weight = 2, wire_gradient = 2;  // bytes of each parameter between ranks
   bool recompute = false;                     // whole blocks
-  double sequence_length = 0,
-         hidden = 0;  // filled in: attention counts as computing that hides; 0: it doesn't
 };
 
-// A table, one line for each convention: bytes a parameter, GB (1e9 bytes) a rank, and what it says of this stage.
-// Error(usage) for a stage that is not 0 to 3, or fewer than one rank.
+// A table, one line for each convention: bytes a parameter, GB (1e9 bytes) a rank, and what it says of this
+// stage. Error(usage) for a stage that is not 0 to 3, or fewer than one rank.
 std::string estimates_text(const spec::ModelSpec& model, const EstimateAsk& ask);
 
 // Parameters of the largest module that holds its own, as DeepSpeed counts layers: a matrix and its bias.

@@ -1,8 +1,10 @@
-// From how many tokens on computing hides the gathers and reductions of ZeRO-3, and the time they take at least.
+// From how many tokens on computing hides the gathers and reductions of ZeRO-3, and the time they take at
+// least.
 //
-// A layer of psi parameters computes 2 psi T FLOPs forward and 4 psi T backward for T tokens of a micro-batch on one rank, and moves
-// b psi bytes. F = FLOP/s a rank achieves, B = bytes/s at which a gather arrives (a node's ingress, or the link inside a
-// node). Derived by setting both times equal; agrees with the JAX scaling book (2,200 tokens inside an H100 node).
+// A layer of psi parameters computes 2 psi T FLOPs forward and 4 psi T backward for T tokens of a micro-batch
+// on one rank, and moves b psi bytes. F = FLOP/s a rank achieves, B = bytes/s at which a gather arrives (a
+// node's ingress, or the link inside a node). Derived by setting both times equal; agrees with the JAX
+// scaling book (2,200 tokens inside an H100 node).
 #pragma once
 
 #include <cstdint>
@@ -28,13 +30,15 @@ enum class Pass : std::uint8_t { forward, backward, backward_recompute };
 //   backward             T >= (b_w + b_g) F / (4 B)
 //   backward, recompute  T >= (b_w + b_g) F / (6 B), one gather kept for recompute and backward
 double tokens_to_hide(Pass pass, const WireBytes& wire, double flops, double bandwidth);
-// Stages 1 and 2 gather nothing meanwhile; a backward that reduces (stage 1: the last of a step; stage 2: each)
-// hides it from  T >= b_g F / (4 B).
+// Stages 1 and 2 gather nothing meanwhile; a backward that reduces (stage 1: the last of a step; stage 2:
+// each) hides it from  T >= b_g F / (4 B).
 double tokens_to_hide_reduction(const WireBytes& wire, double flops, double bandwidth);
-// Attention computes besides: s/(6 h) as much as the layer, s = sequence length, h = hidden size. So divide T by this.
+// Attention computes besides: s/(6 h) as much as the layer, s = sequence length, h = hidden size. So divide T
+// by this.
 double attention_factor(double sequence_length, double hidden);
 
-// Seconds of ZeRO-3's transfers of a micro-batch at least: (forward + backward + gradient bytes) x parameters / B.
+// Seconds of ZeRO-3's transfers of a micro-batch at least: (forward + backward + gradient bytes) x parameters
+// / B.
 double transfer_floor_seconds(double parameters, const WireBytes& wire, double bandwidth);
 
 }  // namespace zt::plan

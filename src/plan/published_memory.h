@@ -1,5 +1,6 @@
-// What papers and other programs say training takes in model states (weights, gradients, optimizer). Psi = number of parameters,
-// d = ranks that share the states. GB = 1e9 bytes here, as in the ZeRO paper; DeepSpeed prints 2^30 as GB.
+// What papers and other programs say training takes in model states (weights, gradients, optimizer). Psi =
+// number of parameters, d = ranks that share the states. GB = 1e9 bytes here, as in the ZeRO paper; DeepSpeed
+// prints 2^30 as GB.
 #pragma once
 
 #include <cstdint>
@@ -15,12 +16,13 @@ struct StateBytes {
   double at(double degree) const { return whole + shared / degree; }
 };
 
-// Mixed-precision Adam: 2 weights + 2 gradients + K = 12 (fp32 copy, momentum, variance), of which stage 1 shares the optimizer's,
-// 2 gradients too, 3 all. Rajbhandari et al. 2020 (ZeRO), section 3.1 and figure 1.
+// Mixed-precision Adam: 2 weights + 2 gradients + K = 12 (fp32 copy, momentum, variance), of which stage 1
+// shares the optimizer's, 2 gradients too, 3 all. Rajbhandari et al. 2020 (ZeRO), section 3.1 and figure 1.
 inline constexpr int kZeroOptimizerBytes = 12;
 StateBytes zero_states(int stage, int gradient_bytes = 2);
 
-// Megatron-LM's distributed optimizer (docs/user-guide/features/dist_optimizer.md), which shares fp32 copies and moments.
+// Megatron-LM's distributed optimizer (docs/user-guide/features/dist_optimizer.md), which shares fp32 copies
+// and moments.
 enum class MegatronDtypes : std::uint8_t { fp16_fp16, bf16_fp32, fp32_fp32 };  // weights and gradients
 StateBytes megatron_states(MegatronDtypes dtypes, bool distributed);
 
@@ -34,21 +36,22 @@ const std::vector<FactoryRow>& factory_states();
 // ZeRO-Infinity (Rajbhandari et al. 2021), section 3: gradients in fp32 besides, all shared.
 inline constexpr StateBytes kInfinityStates{0, 20};
 
-// The fewest ranks on which the states of so many parameters take at most `capacity` bytes each; none: no number does.
+// The fewest ranks on which the states of so many parameters take at most `capacity` bytes each; none: no
+// number does.
 std::optional<std::int64_t> fewest_ranks(const StateBytes& states, double parameters, double capacity);
 // The most parameters whose states take at most `capacity` bytes on each of so many ranks.
 double most_parameters(const StateBytes& states, double degree, double capacity);
 
-// A cell of ZeRO's table 1, in GB as printed there, exactly: from 100 on the digits after the point are dropped, from 10 on there is one,
-// below two, both rounded half up; then trailing zeros go.
+// A cell of ZeRO's table 1, in GB as printed there, exactly: from 100 on the digits after the point are
+// dropped, from 10 on there is one, below two, both rounded half up; then trailing zeros go.
 std::string zero_table1_cell(std::int64_t parameters, std::int64_t degree, int stage);
-// A cell of ZeRO's table 2: the largest model on `capacity_gb` GPUs, "15.2B", "0.5T". The size without model parallelism is
-// rounded to one decimal first, and then multiplied by the degree of model parallelism.
+// A cell of ZeRO's table 2: the largest model on `capacity_gb` GPUs, "15.2B", "0.5T". The size without model
+// parallelism is rounded to one decimal first, and then multiplied by the degree of model parallelism.
 std::string zero_table2_cell(int stage, std::int64_t degree, std::int64_t model_parallel,
                              std::int64_t capacity_gb);
 
-// DeepSpeed's estimates (deepspeed/runtime/zero/stage_1_and_2.py, stage3.py; docs/code-docs/source/memory.rst at the commit
-// whose ZeRO-2 formula is 4 P + 16 P / N).
+// DeepSpeed's estimates (deepspeed/runtime/zero/stage_1_and_2.py, stage3.py; docs/code-docs/source/memory.rst
+// at the commit whose ZeRO-2 formula is 4 P + 16 P / N).
 enum class DeepSpeedOffload : std::uint8_t { none, optimizer, all };  // all: weights too, stage 3 only
 struct DeepSpeedAsk {
   double parameters = 0;

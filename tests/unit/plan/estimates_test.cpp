@@ -1,0 +1,127 @@
+#include "plan/estimates.h"
+
+#include <doctest/doctest.h>
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "base/text.h"
+
+namespace zt::plan {
+namespace {
+
+spec::ModelSpec llama_70b() {
+  return spec::from_config({{"model_type", "llama"},
+                            {"hidden_size", 8192},
+                            {"num_hidden_layers", 80},
+                            {"num_attention_heads", 64},
+                            {"num_key_value_heads", 8},
+                            {"intermediate_size", 28672},
+                            {"vocab_size", 32000},
+                            {"max_position_embeddings", 4096}},
+                           "Llama-2-70B");
+}
+
+std::string line(const std::string& text, const std::string& start) {
+  for (const std::string& l : split(text, '\n')) {
+    if (starts_with(trim(l), start)) return l;
+  }
+  return "";
+}
+
+bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+EstimateAsk ask_of(std::int64_t ranks, int stage) {
+  EstimateAsk ask;
+  ask.ranks = ranks;
+  ask.stage = stage;
+  ask.ours = 19.4e9;
+  return ask;
+}
+
+TEST_CASE("estimates: Llama-2-70B on 64 ranks at stage 3, each by its own convention") {
+  const std::string text = estimates_text(llama_70b(), ask_of(64, 3));
+  CHECK(has(text, "68,976,648,192 parameters on each of 64 ranks, stage 3"));
+  CHECK(has(line(text, "this plan"), "19.400"));
+  // 16/64 x 68.98 GB; 18/64 x 68.98 + 4 x 262.1M of an embedding; (6 + 12/64) x 68.98; 18 x and 8 x 68.98.
+  CHECK(has(line(text, "ZeRO paper"), " 17.244 "));
+  CHECK(has(line(text, "DeepSpeed"), " 20.448 "));
+  CHECK(has(line(text, "DeepSpeed"), "printed there as 19.04GB"));
+  CHECK(has(line(text, "DeepSpeed"), "262,144,000"));
+  CHECK(has(line(text, "Megatron-LM distributed optimizer"), " 426.793 "));
+  CHECK(has(line(text, "Megatron-LM distributed optimizer"), "as stage 1"));
+  CHECK(has(line(text, "LLaMA-Factory, full "), " 1241.580 "));
+  CHECK(has(line(text, "LLaMA-Factory, full, pure bf16"), " 551.813 "));
+}
+
+TEST_CASE("estimates: every stage and number of ranks has its lines, and DeepSpeed none below stage 2") {
+  const double psi = 68.976648192;
+  for (const std::int64_t ranks : {1, 8, 1000000}) {
+    for (int stage = 0; stage <= 3; ++stage) {
+      CAPTURE(ranks);
+      CAPTURE(stage);
+      const std::string text = estimates_text(llama_70b(), ask_of(ranks, stage));
+      const double d = double(ranks);
+      const double zero[] = {16, 4 + 12 / d, 2 + 14 / d, 16 / d};
+      CHECK(has(line(text, "ZeRO paper"), fmt::format(" {:.3f} ", zero[stage] * psi)));
+      const double megatron = stage == 0 ? 18 : 6 + 12 / d;
+      CHECK(has(line(text, "Megatron-LM"), fmt::format(" {:.3f} ", megatron * psi)));
+      CHECK(has(line(text, "DeepSpeed"), "estimates stages 2 and 3 only") == (stage < 2));
+      if (stage == 2) CHECK(has(line(text, "DeepSpeed"), fmt::format(" {:.3f} ", (4 + 16 / d) * psi)));
+    }
+  }
+}
+
+TEST_CASE(
+    "estimates: the tokens that hide traffic are those of the literature, and only asked for they are told") {
+  EstimateAsk ask = ask_of(64, 3);
+  CHECK_FALSE(has(estimates_text(llama_70b(), ask), "tokens"));
+  ask.flops = 989e12, ask.bandwidth = 400e9, ask.tokens = 4096;
+  std::string text = estimates_text(llama_70b(), ask);
+  CHECK(has(line(text, "gathers in forward"), "from 2,473 tokens of a micro-batch on; 4,096 here: hidden"));
+  ask.bandwidth = 12.5e9;
+  text = estimates_text(llama_70b(), ask);
+  CHECK(has(line(text, "gathers in forward"),
+            "from 79,120 tokens of a micro-batch on; 4,096 here: not hidden"));
+  CHECK(has(line(text, "gathers and reduction in backward"), "from 79,120 tokens"));
+  ask.recompute = true;
+  CHECK(has(line(estimates_text(llama_70b(), ask), "gathers and reduction"), "from 52,747 tokens"));
+  ask.sequence_length = 8192 * 6;  // attention doubles what is computed
+  CHECK(has(line(estimates_text(llama_70b(), ask), "gathers in forward"), "from 39,560 tokens"));
+  ask.stage = 2;
+  text = estimates_text(llama_70b(), ask);
+  CHECK(has(line(text, "reduction in backward"), "from 19,780 tokens"));
+  CHECK_FALSE(has(text, "gathers in forward"));
+  ask.ranks = 1;
+  CHECK_FALSE(has(estimates_text(llama_70b(), ask), "tokens"));
+}
+
+TEST_CASE("estimates: a link next to nothing is told as a number that a person can read") {
+  EstimateAsk ask = ask_of(2, 3);
+  ask.flops = 1e30, ask.bandwidth = 1e-30, ask.tokens = 1;
+  CHECK(has(estimates_text(llama_70b(), ask), "9,000,000,000,000,000,000 tokens"));
+}
+
+TEST_CASE("estimates: nonsense is refused, all of it at once") {
+  EstimateAsk ask = ask_of(0, 4);
+  ask.ranks_per_node = -1;
+  for (const char* part : {"ranks must be at least 1, is 0", "stage must be 0 to 3, is 4", "ranks_per_node"})
+    CHECK_THROWS_WITH_AS(estimates_text(llama_70b(), ask), doctest::Contains(part), Error);
+}
+
+TEST_CASE("estimates: the largest module is a matrix with its bias, as DeepSpeed counts layers") {
+  CHECK(largest_module(llama_70b()) == 32000 * 8192);
+  const spec::ModelSpec wide = spec::from_config({{"model_type", "gpt2"},
+                                                  {"n_embd", 64},
+                                                  {"n_head", 4},
+                                                  {"n_layer", 1},
+                                                  {"n_positions", 16},
+                                                  {"vocab_size", 100}},
+                                                 "wide");
+  CHECK(largest_module(wide) == 64 * 256 + 256);
+}
+
+}  // namespace
+}  // namespace zt::plan
