@@ -1,3 +1,30 @@
+# The files of recipes/clusters as a header, so that the program knows them wherever it lies.
+function(zt_embed_clusters)
+  file(GLOB files CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/recipes/clusters/*.yaml)
+  set(rows)
+  set(count 0)
+  foreach(file IN LISTS files)
+    set_property(DIRECTORY ${CMAKE_SOURCE_DIR} APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${file})
+    get_filename_component(name ${file} NAME_WE)
+    file(READ ${file} text)
+    string(APPEND rows "    {\"${name}\", R\"CLUSTER(${text})CLUSTER\"},\n")
+    math(EXPR count "${count} + 1")
+  endforeach()
+  file(CONFIGURE OUTPUT ${CMAKE_BINARY_DIR}/generated/plan/described_clusters.h @ONLY CONTENT
+[=[// Made from recipes/clusters/*.yaml.
+#pragma once
+#include <array>
+#include <string_view>
+namespace zt::plan {
+struct DescribedCluster {
+  std::string_view name, text;
+};
+inline constexpr std::array<DescribedCluster, @count@> kDescribedClusters = {{
+@rows@}};
+}  // namespace zt::plan
+]=])
+endfunction()
+
 # One static library per room, linked to all rooms above it in src/ROOMS.txt. The last room, app, is the program.
 function(zt_room_names out)
   file(STRINGS ${CMAKE_SOURCE_DIR}/src/ROOMS.txt lines REGEX "^[a-z]")
@@ -27,5 +54,7 @@ function(zt_add_rooms)
       list(PREPEND above zt_${name})
     endif()
   endforeach()
+  zt_embed_clusters()
+  target_include_directories(zt_plan PRIVATE ${CMAKE_BINARY_DIR}/generated)
   set(ZT_ROOM_TARGETS ${above} PARENT_SCOPE)
 endfunction()

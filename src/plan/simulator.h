@@ -31,8 +31,18 @@ struct Simulation {
   std::vector<int> critical;  // ops of the critical path, first to last: nothing shortens the step but these
 };
 
-// `seconds` by op, from op_seconds. A lane is first-in first-out and an op starts when its waits are over; while both
-// lanes work each goes at the node's overlap speed. Two equal steps in a row, the second one counts.
-Simulation simulate(const schedule::Schedule& list, const std::vector<double>& seconds, const Node& node);
+// How lanes share a device.
+struct Sharing {
+  double compute = 1;  // speed of the compute lane while another works
+  double comm = 1;     // speed of the others while it works
+  bool steps_overlap =
+      false;  // a lane goes on with the next step while others end this one (streams of a device do)
+};
+Sharing sharing_of(const Cluster& cluster, const Node& node);
+
+// `seconds` by op, from op_seconds. A lane is first-in first-out and an op starts when its waits are over. Where steps
+// overlap, several steps in a row are played and the last counts.
+Simulation simulate(const schedule::Schedule& list, const std::vector<double>& seconds,
+                    const Sharing& sharing);
 
 }  // namespace zt::plan

@@ -16,6 +16,7 @@ namespace zt::plan {
 //   product              tokens     outputs       inputs     y_mn = x_mk w; 2 m n k FLOPs
 //   product_dx           tokens     outputs       inputs     dx_mk = dy_mn w
 //   product_dw           tokens     outputs       inputs     dw_nk += dy_mn x_mk, in fp32
+//   bias, bias_grad      tokens     outputs       0          y_mn starts as, or db_n gets, what a product leaves out
 //   attention            length     rows x heads  head size  4 k FLOPs for each pair of query and key that it sees
 //   attention_backward   length     rows x heads  head size  10 k: five products where forward has two
 //   the others           rows       columns       0          bytes that must move, read or written
@@ -23,6 +24,8 @@ enum class Kernel : std::uint8_t {
   product,
   product_dx,
   product_dw,
+  bias,
+  bias_grad,
   attention,
   attention_backward,
   embedding,
@@ -51,6 +54,8 @@ inline std::vector<recipe::Word<Kernel>> words(Kernel) {
   return {{Kernel::product, "product"},
           {Kernel::product_dx, "product_dx"},
           {Kernel::product_dw, "product_dw"},
+          {Kernel::bias, "bias"},
+          {Kernel::bias_grad, "bias_grad"},
           {Kernel::attention, "attention"},
           {Kernel::attention_backward, "attention_backward"},
           {Kernel::embedding, "embedding"},

@@ -29,14 +29,15 @@ class Faults {
   }
   // One Error(usage) with every fault: those of the file by line, then the command line's, then what is
   // missing.
-  void throw_if_any() const {
+  void throw_if_any() const { throw_if_any("recipe has problems:", hint()); }
+  void throw_if_any(const std::string& what, const std::string& advice) const {
     std::vector<Fault> sorted = list_;
     std::stable_sort(sorted.begin(), sorted.end(),
                      [](const Fault& a, const Fault& b) { return rank(a) < rank(b); });
     Problems problems;
     for (std::size_t i = 0; i < std::min(sorted.size(), kShown); ++i) problems.add(text(sorted[i]));
     if (sorted.size() > kShown) problems.add(cat("and ", sorted.size() - kShown, " more"));
-    problems.throw_if_any(Blame::usage, "recipe has problems:", hint());
+    problems.throw_if_any(Blame::usage, what, advice);
   }
 
  private:
