@@ -125,7 +125,9 @@ void add_mlp(Comparison& c) {
   const std::string width = cat(m.intermediate, " wide, not ", c.inner());
   c.matrix("input of the MLP", "norm2.out", m.hidden, "");
   c.matrix("input of the activation", "mlp.in", c.inner(),
-           gated ? cat("a gate and a value, each ", m.intermediate, " wide, not ", c.inner()) : width);
+           gated ? cat("a gate and a value, ", m.intermediate, " wide each; the formula has one, ", c.inner(),
+                       " wide")
+                 : width);
   c.matrix("input of the MLP's second layer", "mlp.out", c.inner(), width);
   add_mask(c, "MLP");
 }

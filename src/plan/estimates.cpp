@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <map>
+#include <optional>
 
 #include "base/error.h"
 #include "base/text.h"
@@ -26,66 +28,134 @@ std::int64_t largest_module(const spec::ModelSpec& model) {
 namespace {
 
 struct Line {
-  std::string who;
-  double bytes = 0;  // of one rank; less than 0: there is no such number
+  std::optional<double> bytes;  // of one rank; none: there is no such number
   std::string how;
 };
+
+Line shared_line(const StateBytes& states, const spec::ModelSpec& model, const EstimateAsk& ask,
+                 const std::string& how) {
+  return {states.at(double(ask.ranks)) * double(model.parameters()),
+          cat(states.whole, " + ", states.shared, "/ranks; ", how)};
+}
+
+Line zero_line(const spec::ModelSpec& model, const EstimateAsk& ask, int gradient_bytes) {
+  return shared_line(zero_states(ask.stage, gradient_bytes), model, ask,
+                     cat("2 of weights, ", gradient_bytes, " of gradients, 12 of the optimizer"));
+}
+
+Line megatron_line(const spec::ModelSpec& model, const EstimateAsk& ask, MegatronDtypes dtypes) {
+  const char* how = ask.stage == 0  ? "nothing shared"
+                    : ask.stage < 2 ? "its distributed optimizer"
+                                    : "its distributed optimizer; weights and gradients whole, as at stage 1";
+  return shared_line(megatron_states(dtypes, ask.stage > 0), model, ask, how);
+}
+
+Line factory_line(const spec::ModelSpec& model, std::size_t row) {
+  const double bytes = factory_states().at(row).bytes;
+  return {bytes * double(model.parameters()), cat(bytes, " in all, however many ranks share them")};
+}
+
+Line deepspeed_line(const spec::ModelSpec& model, const EstimateAsk& ask, DeepSpeedOffload offload) {
+  if (ask.stage < 2) return {std::nullopt, "estimates stages 2 and 3 only"};
+  if (ask.stage == 2 && offload == DeepSpeedOffload::all)
+    return {std::nullopt, "offloads weights at stage 3 only"};
+  DeepSpeedAsk theirs{.parameters = double(model.parameters()),
+                      .largest_layer = double(largest_module(model)),
+                      .stage = ask.stage,
+                      .offload = offload};
+  const bool one_node = ask.ranks_per_node == 0 || ask.ranks_per_node > ask.ranks;
+  theirs.gpus_per_node = double(one_node ? ask.ranks : ask.ranks_per_node);
+  theirs.nodes = double(ask.ranks) / theirs.gpus_per_node;
+  const DeepSpeedEstimate estimate = deepspeed_estimate(theirs);
+  std::string how = fmt::format("printed there, in units of 2^30, as {:.2f}GB", estimate.gpu / (1 << 30));
+  if (ask.stage == 3)
+    how += cat("; holds the largest layer, ", with_commas(std::int64_t(theirs.largest_layer)), " parameters");
+  if (offload != DeepSpeedOffload::none)
+    how += fmt::format("; {:.1f} GB of each node's memory besides", estimate.cpu / 1e9);
+  return {estimate.gpu, how};
+}
+
+// Every convention once: its name, what people see, whether it is told without being asked for, its line.
+struct Convention {
+  const char *name, *who;
+  bool usual;
+  std::function<Line(const spec::ModelSpec&, const EstimateAsk&)> line;
+};
+
+using Model = const spec::ModelSpec&;
+using Ask = const EstimateAsk&;
+
+const std::vector<Convention>& conventions() {
+  using enum MegatronDtypes;
+  static const std::vector<Convention> table = {
+      {"zero", "ZeRO paper", true, [](Model m, Ask a) { return zero_line(m, a, 2); }},
+      {"zero-fp32-gradients", "ZeRO paper, fp32 gradients", false,
+       [](Model m, Ask a) { return zero_line(m, a, 4); }},
+      {"zero-infinity", "ZeRO-Infinity", false,
+       [](Model m, Ask a) { return shared_line(kInfinityStates, m, a, "gradients in fp32 besides"); }},
+      {"deepspeed", "DeepSpeed", true,
+       [](Model m, Ask a) { return deepspeed_line(m, a, DeepSpeedOffload::none); }},
+      {"deepspeed-offload-optimizer", "DeepSpeed, optimizer offloaded", false,
+       [](Model m, Ask a) { return deepspeed_line(m, a, DeepSpeedOffload::optimizer); }},
+      {"deepspeed-offload-all", "DeepSpeed, all offloaded", false,
+       [](Model m, Ask a) { return deepspeed_line(m, a, DeepSpeedOffload::all); }},
+      {"megatron-bf16", "Megatron-LM, fp32 gradients", true,
+       [](Model m, Ask a) { return megatron_line(m, a, bf16_fp32); }},
+      {"megatron-fp16", "Megatron-LM, all in fp16", false,
+       [](Model m, Ask a) { return megatron_line(m, a, fp16_fp16); }},
+      {"megatron-fp32", "Megatron-LM, all in fp32", false,
+       [](Model m, Ask a) { return megatron_line(m, a, fp32_fp32); }},
+      {"llama-factory-full", "LLaMA-Factory, full", true, [](Model m, Ask) { return factory_line(m, 0); }},
+      {"llama-factory-pure-bf16", "LLaMA-Factory, full, pure bf16", true,
+       [](Model m, Ask) { return factory_line(m, 1); }},
+      {"llama-factory-lora", "LLaMA-Factory, LoRA", false, [](Model m, Ask) { return factory_line(m, 2); }},
+      {"llama-factory-qlora-8", "LLaMA-Factory, QLoRA, 8 bits", false,
+       [](Model m, Ask) { return factory_line(m, 3); }},
+      {"llama-factory-qlora-4", "LLaMA-Factory, QLoRA, 4 bits", false,
+       [](Model m, Ask) { return factory_line(m, 4); }},
+      {"llama-factory-qlora-2", "LLaMA-Factory, QLoRA, 2 bits", false,
+       [](Model m, Ask) { return factory_line(m, 5); }},
+  };
+  return table;
+}
 
 void check(const EstimateAsk& ask) {
   Problems problems;
   if (ask.ranks < 1) problems.add(cat("ranks must be at least 1, is ", ask.ranks));
   if (ask.ranks_per_node < 0) problems.add(cat("ranks_per_node must be at least 0, is ", ask.ranks_per_node));
   if (ask.stage < 0 || ask.stage > 3) problems.add(cat("stage must be 0 to 3, is ", ask.stage));
+  const std::vector<std::string> names = estimate_names();
+  for (const std::string& name : ask.conventions) {
+    if (std::ranges::find(names, name) != names.end()) continue;
+    const std::string near = nearest(name, names);
+    problems.add(
+        cat("no convention is called '", name, "'",
+            near.empty() ? cat("; there are ", join(names, ", ")) : cat("; did you mean '", near, "'?")));
+  }
   problems.throw_if_any(Blame::usage, "no estimates can be made:");
 }
 
-Line zero_line(double parameters, const EstimateAsk& ask) {
-  const StateBytes states = zero_states(ask.stage);
-  return {"ZeRO paper", states.at(double(ask.ranks)) * parameters,
-          cat("2 weights + 2 gradients + 12 optimizer: ", states.whole, " + ", states.shared, "/ranks")};
+bool asked_for(const Convention& convention, const EstimateAsk& ask) {
+  if (ask.conventions.empty()) return convention.usual;
+  return std::ranges::find(ask.conventions, convention.name) != ask.conventions.end();
 }
 
-Line deepspeed_line(const spec::ModelSpec& model, const EstimateAsk& ask) {
-  if (ask.stage < 2) return {"DeepSpeed", -1, "estimates stages 2 and 3 only"};
-  DeepSpeedAsk theirs;
-  theirs.parameters = double(model.parameters());
-  theirs.largest_layer = double(largest_module(model));
-  theirs.gpus_per_node = double(ask.ranks_per_node > 0 ? std::min(ask.ranks, ask.ranks_per_node) : ask.ranks);
-  theirs.nodes = double(ask.ranks) / theirs.gpus_per_node;
-  theirs.stage = ask.stage;
-  const double gpu = deepspeed_estimate(theirs).gpu;
-  const std::string how = ask.stage == 2
-                              ? "4 + 16/ranks"
-                              : cat("18/ranks, and 4 of the largest layer's ",
-                                    with_commas(std::int64_t(theirs.largest_layer)), " parameters");
-  return {"DeepSpeed", gpu, cat(how, fmt::format("; printed there as {:.2f}GB", gpu / (1 << 30)))};
+std::string shown(const std::string& who, const Line& line, double parameters) {
+  std::string row = line.bytes ? fmt::format("  {:<34} {:>11.3f} {:>12.3f}  {}", who,
+                                             *line.bytes / parameters, *line.bytes / 1e9, line.how)
+                               : fmt::format("  {:<34} {:>11} {:>12}  {}", who, "-", "-", line.how);
+  row.erase(row.find_last_not_of(' ') + 1);
+  return row + "\n";
 }
 
-Line megatron_line(double parameters, const EstimateAsk& ask) {
-  const bool distributed = ask.stage > 0;
-  const StateBytes states = megatron_states(MegatronDtypes::bf16_fp32, distributed);
-  const char* how = ask.stage < 2 ? "" : "; shares neither weights nor gradients, as stage 1";
-  return {distributed ? "Megatron-LM distributed optimizer" : "Megatron-LM",
-          states.at(double(ask.ranks)) * parameters,
-          cat("bf16 weights, fp32 gradients: ", states.whole, " + ", states.shared, "/ranks", how)};
-}
-
-Line factory_line(double parameters, const FactoryRow& row) {
-  return {cat("LLaMA-Factory, ", row.method), row.bytes * parameters,
-          cat(row.bytes, " in all, over however many ranks")};
-}
-
-std::string shown(const Line& line, double parameters) {
-  if (line.bytes < 0) return fmt::format("  {:<34} {:>10} {:>12}  {}\n", line.who, "-", "-", line.how);
-  return fmt::format("  {:<34} {:>10.3f} {:>12.3f}  {}\n", line.who, line.bytes / parameters,
-                     line.bytes / 1e9, line.how);
+// As a whole number; what is too much to matter, or no number, as the most there is.
+std::string whole(double value) {
+  return with_commas(value < 9e18 ? std::int64_t(value) : 9'000'000'000'000'000'000);
 }
 
 std::string tokens_line(const std::string& what, double needed, double tokens) {
-  const bool hidden = tokens >= needed;
   return fmt::format("  {:<34} from {} tokens of a micro-batch on; {} here: {}\n", what,
-                     with_commas(std::int64_t(std::min(std::ceil(needed), 9e18))),
-                     with_commas(std::int64_t(tokens)), hidden ? "hidden" : "not hidden");
+                     whole(std::ceil(needed)), whole(tokens), tokens >= needed ? "hidden" : "not hidden");
 }
 
 std::string tokens_lines(const spec::ModelSpec& model, const EstimateAsk& ask) {
@@ -106,20 +176,22 @@ std::string tokens_lines(const spec::ModelSpec& model, const EstimateAsk& ask) {
 
 }  // namespace
 
+std::vector<std::string> estimate_names() {
+  std::vector<std::string> names;
+  for (const Convention& convention : conventions()) names.push_back(convention.name);
+  return names;
+}
+
 std::string estimates_text(const spec::ModelSpec& model, const EstimateAsk& ask) {
   check(ask);
   const double parameters = double(model.parameters());
-  std::vector<Line> lines = {{"this plan", ask.ours, ""},
-                             zero_line(parameters, ask),
-                             deepspeed_line(model, ask),
-                             megatron_line(parameters, ask)};
-  for (const FactoryRow& row : factory_states()) {
-    if (starts_with(row.method, "full")) lines.push_back(factory_line(parameters, row));
-  }
   std::string out = cat("what others would estimate: model states of ", with_commas(model.parameters()),
                         " parameters on each of ", with_commas(ask.ranks), " ranks, stage ", ask.stage, "\n");
-  out += fmt::format("  {:<34} {:>10} {:>12}  {}\n", "", "bytes each", "GB (1e9 B)", "bytes of a parameter");
-  for (const Line& line : lines) out += shown(line, parameters);
+  out += fmt::format("  {:<34} {:>11} {:>12}  {}\n", "", "bytes/param", "GB (1e9 B)", "how it counts");
+  out += shown("this plan", {ask.ours, ""}, parameters);
+  for (const Convention& convention : conventions()) {
+    if (asked_for(convention, ask)) out += shown(convention.who, convention.line(model, ask), parameters);
+  }
   return out + tokens_lines(model, ask);
 }
 

@@ -151,7 +151,7 @@ TEST_CASE("activations: wider numbers, gates, fewer key heads and norms of heads
         }
         CHECK(
             term(terms, "Q, K and V").why.starts_with("6 heads of queries and 2 of keys and values, of 24"));
-        CHECK(term(terms, "input of the activation").why.starts_with("a gate and a value, each 160 wide"));
+        CHECK(term(terms, "input of the activation").why.starts_with("a gate and a value, 160 wide each"));
         const bool wide = term(terms, "input of the MLP").why == "4 bytes a number, not 2";
         CHECK(wide == (bytes == 4));
       }

@@ -5,14 +5,12 @@
 #include <cmath>
 #include <initializer_list>
 
+#include "unit/plan/printed.h"
+
 namespace zt::plan {
 namespace {
 
 constexpr double kGiB = 1024.0 * 1024 * 1024, kTiB = 1024 * kGiB;
-
-bool prints(double value, double printed, double digit) {
-  return std::abs(value - printed) <= digit / 2 * (1 + 1e-9);
-}
 
 TEST_CASE("published: activations of the ZeRO paper (sections 3.2 and 6.1)") {
   // GPT-2 1.5B, sequences of 1K, batch 32: about 60 GB; the layers' inputs alone are 5.03 GB, and the square

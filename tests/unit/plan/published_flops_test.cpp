@@ -6,15 +6,12 @@
 #include <initializer_list>
 
 #include "plan/published_activations.h"
+#include "unit/plan/printed.h"
 
 namespace zt::plan {
 namespace {
 
 constexpr double kA100 = 312e12;
-
-bool prints(double value, double printed, double digit) {
-  return std::abs(value - printed) <= digit / 2 * (1 + 1e-9);
-}
 
 // Narayanan et al. 2021, table 1 (A100, s 2048, V 51200).
 const struct {
@@ -47,8 +44,9 @@ TEST_CASE("published: the other columns of Megatron-LM's table 1 agree as far as
     CHECK(high * row.gpus / 1e3 > row.petaflops - 0.05);
     CHECK(low * 1e12 / kA100 * 100 <= row.percent + 0.5);
     CHECK(high * 1e12 / kA100 * 100 > row.percent - 0.5);
-    const double rate = row.petaflops * 1e15 / row.gpus;
-    CHECK(prints(100 * utilization(rate, 1, 1, kA100), row.percent, 1.1));
+    // 4.4 and 8.8 PFLOPS are themselves known to a hundredth only.
+    const double percent = 100 * utilization(row.petaflops * 1e15, 1, row.gpus, kA100);
+    CHECK(prints(percent, row.percent, 1 + 2 * percent * 0.05 / row.petaflops));
   }
 }
 
@@ -70,7 +68,8 @@ TEST_CASE("published: equation 3 gives MT-NLG's TFLOPS from its seconds a step")
     CAPTURE(row.gpus);
     const double achieved = megatron_step_flops(mt_nlg, 1920) / row.seconds / row.gpus / 1e12;
     CHECK(prints(achieved, row.computed, 0.1));
-    CHECK(prints(achieved, row.teraflops, 1.2));
+    // The middle row is printed as 121, which its seconds, 50.15 to 50.25, do not give.
+    CHECK(prints(achieved, row.teraflops, row.gpus == 2800 ? 1.2 : 1.0));
   }
 }
 

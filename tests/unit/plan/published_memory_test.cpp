@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "spec/model.h"
 #include "support/paths.h"
+#include "unit/plan/printed.h"
 
 namespace zt::plan {
 namespace {
@@ -17,10 +18,6 @@ namespace {
 using std::string;
 
 constexpr double kGB = 1e9, kGiB = 1024.0 * 1024 * 1024;
-
-bool prints(double value, double printed, double digit) {
-  return std::abs(value - printed) <= digit / 2 + 1e-9;
-}
 
 // Rajbhandari et al. 2020 (ZeRO), table 1: GB of model states a device, by DP degree; stages 1, 2, 3 of 7.5B,
 // 128B, 1T.
