@@ -19,7 +19,7 @@ struct GanttPicture {
 // The whole step is on top. What is narrower than 1/1,200 of it is gathered there: inside each such column, ops of one
 // kind become one rectangle of their summed length. Where that happens two windows follow, each of about 40 ops:
 //   - the first forwards of the first micro-batch;
-//   - around the longest wait, where the compute lane waits at all.
+//   - around the longest wait, where the compute lane waits at all (this one alone, where it is in the first).
 // So the file stays below 3 MB whatever the length of the list. Error(bug) when list and simulation differ in length.
 std::string gantt_svg(const schedule::Schedule& list, const Simulation& simulation,
                       const GanttPicture& picture = {});

@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "plan/memory_timeline.h"
+
 namespace zt::plan {
 
 // What one purpose holds while each op of the list runs: after its births, before its frees.
@@ -27,6 +29,9 @@ struct MemoryStack {
     return sum;
   }
 };
+
+// `constant`: StepPlan::total() - StepPlan::arena.
+MemoryStack stack_of(const std::vector<MemoryPoint>& timeline, std::int64_t constant);
 
 // The op with the largest total, the first of equals; -1 without ops.
 int peak_op(const MemoryStack& stack);

@@ -9,7 +9,7 @@ namespace zt::plan {
 // All texts are plain; the page escapes them.
 struct PageTable {
   std::string title;                           // above the table; empty: none
-  std::vector<std::string> columns;            // the first holds names, the others numbers, flush right
+  std::vector<std::string> columns;            // flush right where all cells begin with a digit or sign
   std::vector<std::vector<std::string>> rows;  // of as many cells as columns; shorter ones are filled up
   bool last_is_total = false;                  // the last row is set off as the sum
   std::string note;                            // below the table; empty: none

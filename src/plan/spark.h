@@ -17,7 +17,7 @@ struct SparkStyle {
 // that no peak is lost. The lowest cell is the constant part, the highest the peak:
 //
 //   ▁▁▂▃▄▅▆▇█▇▆▅▄▃▂▁▁
-//   ▁ 20.10 GiB always, █ peak 34.30 GiB at backward b79 m0 (op 4,711 of 8,000)
+//   ▁ 20.10 GiB always, █ peak 34.30 GiB at backward b79 m0 (#4711 of 8,000 ops)
 //
 // A list without ops gives the constant part alone. Error(bug) when stack and list differ in length.
 std::string spark_line(const MemoryStack& stack, const std::vector<schedule::Op>& ops,
