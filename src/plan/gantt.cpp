@@ -25,7 +25,7 @@ constexpr std::array kKindOrder = {OpKind::gather, OpKind::forward,  OpKind::rec
 
 // One lane, or the critical path.
 struct Row {
-  std::string title, name;
+  std::string title, near_title, name;
   std::vector<Bar> bars;
 };
 
@@ -62,11 +62,13 @@ View view_of(const schedule::Schedule& list, const Simulation& simulation) {
   View view{list, simulation, {}, std::vector<bool>(list.ops.size())};
   for (int l = 0; l < schedule::kLanes; ++l) {
     std::vector<Bar> bars = lane_bars(list, simulation, Lane(l));
-    if (!bars.empty()) view.rows.push_back({lane_title(simulation, Lane(l)), name(Lane(l)), std::move(bars)});
+    if (!bars.empty())
+      view.rows.push_back({lane_title(simulation, Lane(l)), name(Lane(l)), name(Lane(l)), std::move(bars)});
   }
   std::vector<Bar> path = critical_bars(list, simulation);
   if (!path.empty())
-    view.rows.push_back({"critical path: nothing else shortens the step", "critical", std::move(path)});
+    view.rows.push_back(
+        {"critical path: nothing else shortens the step", "critical path", "critical", std::move(path)});
   for (const int op : simulation.critical)
     if (op >= 0 && std::size_t(op) < list.ops.size()) view.critical[std::size_t(op)] = true;
   view.end = simulation.seconds;
@@ -128,7 +130,7 @@ std::string row_drawing(const View& view, const Row& row, const Window& window, 
   std::vector<Bar> bars = whole ? row.bars : clipped(row.bars, window.from, window.to);
   if (!whole || std::ptrdiff_t(row.bars.size()) > kPictureWidth) bars = condensed(bars, pixel);
   std::string out = cat("<text class=\"t\" x=\"0\" y=\"", y + 14, "\">",
-                        xml_text(whole ? row.title : row.name), "</text>\n<g class=\"row ", row.name,
+                        xml_text(whole ? row.title : row.near_title), "</text>\n<g class=\"row ", row.name,
                         whole ? "" : " near", "\">\n<rect class=\"idle\" x=\"0\" y=\"", y + 20,
                         "\" width=\"100%\" height=\"", kBarHeight, "\"/>\n");
   for (const Bar& bar : bars) out += rectangle(view, bar, window, y + 20, row.name != "critical" && !whole);

@@ -16,25 +16,41 @@ constexpr int kLegendTop = kPlotBottom + 40;
 // A limit that is further above the peak would press the areas flat; then words tell it.
 constexpr double kLimitInSight = 2.5;
 
-// Where each op begins on an axis from 0 to 1, never before the one ahead of it; one more entry for the end.
-std::vector<double> starts_of(std::size_t ops, const Simulation* time) {
-  std::vector<double> at(ops + 1, 1);
-  for (std::size_t i = 0; i < ops; ++i) {
-    const double share = time == nullptr     ? double(i) / double(ops)
-                         : time->seconds > 0 ? std::clamp(time->spans[i].start / time->seconds, 0., 1.)
-                                             : 0;
-    at[i] = i == 0 ? share : std::max(share, at[i - 1]);
+// A stretch of the axis, which goes from 0 to 1.
+struct Stretch {
+  double from = 0, to = 1;
+};
+
+// Where each op's bytes are drawn. With time the compute lane is the clock, and memory is planned in the order of the
+// list: other ops have the stretch of the compute op before them, wherever their own lane was then.
+std::vector<Stretch> stretches_of(const schedule::Schedule& list, const Simulation* time) {
+  const std::size_t n = list.ops.size();
+  std::vector<Stretch> out(n);
+  double from = 0;
+  std::size_t group = 0;  // first op of the current stretch
+  const auto close = [&](std::size_t end, double to) {
+    for (; group < end; ++group) out[group] = {from, to};
+    from = to;
+  };
+  for (std::size_t i = 0; i < n; ++i) {
+    if (time == nullptr) {
+      close(i, double(i) / double(n));
+    } else if (list.ops[i].lane == schedule::Lane::compute) {
+      const double share = time->seconds > 0 ? time->spans[i].start / time->seconds : 0;
+      close(i, std::clamp(share, from, 1.));
+    }
   }
-  return at;
+  close(n, 1);
+  return out;
 }
 
-// For each column the op with the most bytes that has a part in it; -1 before the first op.
-std::vector<int> columns_of(const MemoryStack& stack, const std::vector<double>& starts) {
+// For each column the op with the most bytes that has a part in it; -1 without ops.
+std::vector<int> columns_of(const MemoryStack& stack, const std::vector<Stretch>& stretches) {
   std::vector<int> columns(kColumns, -1);
   std::vector<std::int64_t> most(kColumns, 0);
-  for (std::size_t i = 0; i + 1 < starts.size(); ++i) {
-    const int from = std::min(kColumns - 1, int(starts[i] * kColumns + 1e-6));
-    const int to = std::max(from, int(std::ceil(starts[i + 1] * kColumns - 1e-6)) - 1);
+  for (std::size_t i = 0; i < stretches.size(); ++i) {
+    const int from = std::min(kColumns - 1, int(stretches[i].from * kColumns + 1e-6));
+    const int to = std::max(from, int(std::ceil(stretches[i].to * kColumns - 1e-6)) - 1);
     const std::int64_t total = stack.total(i);
     for (int c = from; c <= to; ++c) {
       const std::size_t at = std::size_t(c);
@@ -46,7 +62,6 @@ std::vector<int> columns_of(const MemoryStack& stack, const std::vector<double>&
 
 struct Plot {
   const MemoryStack& stack;
-  std::vector<double> starts;
   std::vector<int> columns;
   int peak_at = -1;       // op
   std::int64_t peak = 0;  // bytes
@@ -55,9 +70,8 @@ struct Plot {
   double y(std::int64_t bytes) const { return kPlotHeight * (1 - double(bytes) / top); }
 };
 
-Plot plot_of(const MemoryStack& stack, const MemoryPicture& picture) {
-  Plot plot{stack, starts_of(stack.ops(), picture.time), {}};
-  plot.columns = columns_of(stack, plot.starts);
+Plot plot_of(const MemoryStack& stack, const schedule::Schedule& list, const MemoryPicture& picture) {
+  Plot plot{stack, columns_of(stack, stretches_of(list, picture.time))};
   plot.peak_at = peak_op(stack);
   plot.peak = plot.peak_at < 0 ? stack.constant : stack.total(std::size_t(plot.peak_at));
   const double peak = double(plot.peak), limit = double(picture.device_bytes);
@@ -183,7 +197,7 @@ std::string rules(const std::string& id, const char* red) {
 std::string memory_svg(const MemoryStack& stack, const schedule::Schedule& list,
                        const MemoryPicture& picture) {
   check(stack, list, picture.time);
-  const Plot plot = plot_of(stack, picture);
+  const Plot plot = plot_of(stack, list, picture);
   const std::vector<LegendEntry> entries = legend_entries(stack);
   const int words_at = kLegendTop + legend_height(entries.size()) + 12;
   Frame frame{picture.id,

@@ -21,8 +21,8 @@ struct MemoryPicture {
 // cannot see it, light or dark as the reader's system is, as wide as its place (from 320 pixels on) with letters of
 // constant size. Areas are stacked from zero. It has 1,200 columns; a column with several ops shows the one with the
 // most bytes, so that no peak is lost and the picture of a million ops is as large as that of a thousand.
-// With time, op i lasts from its start (or a later start of an op before it) to the next op's: memory is planned in
-// the order of the list, whatever the lanes do.
+// With time, the compute lane is the clock: the bytes of a compute op, and those of the ops of other lanes that follow
+// it in the list, are drawn from its start to the next compute op's.
 std::string memory_svg(const MemoryStack& stack, const schedule::Schedule& list,
                        const MemoryPicture& picture = {});
 

@@ -31,10 +31,10 @@ const Paint& paint(schedule::OpKind kind) {
 }
 
 const std::vector<Paint>& layer_paints() {
-  static const std::vector<Paint> all = {{"l0", 0x6d7482, 0x737a8c}, {"l1", 0x0c9a49, 0x2fcf5a},
-                                         {"l2", 0x8415f8, 0xb658f7}, {"l3", 0x0b3f73, 0x4f9be0},
-                                         {"l4", 0x2b9fe8, 0xd9f2ff}, {"l5", 0xce5a1e, 0xf0694f},
-                                         {"l6", 0x5b5d0e, 0xddc53a}};
+  static const std::vector<Paint> all = {{"l0", 0x546579, 0x5f6e81}, {"l1", 0x1c8f5b, 0x57ca82},
+                                         {"l2", 0x8800d8, 0xaa40eb}, {"l3", 0x2a4562, 0x798fc9},
+                                         {"l4", 0x3b93fe, 0xbbe5ff}, {"l5", 0xe74100, 0xeb4d12},
+                                         {"l6", 0x5a4a0a, 0xe4da31}};
   return all;
 }
 
