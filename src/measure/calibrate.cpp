@@ -52,7 +52,9 @@ plan::Link measure_between(comm::Communicator& world, comm::Communicator& node, 
     seconds.push_back(seconds_of(world, pace, [&] { world.all_gather(whole.data(), slice); }));
     bytes.push_back(static_cast<double>(slice * outside * node.size()));
   }
-  return fit_link(bytes, seconds);
+  plan::Link link = fit_link(bytes, seconds);
+  link.latency /= static_cast<double>(outside);
+  return link;
 }
 
 void put_node(plan::Cluster& cluster, plan::Node node) {

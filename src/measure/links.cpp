@@ -40,7 +40,9 @@ plan::Link measure(comm::Communicator& ranks, const Options& options, const Coll
     }));
     moved.push_back(static_cast<double>(whole - slice * 4));
   }
-  return fit_link(moved, seconds);
+  plan::Link link = fit_link(moved, seconds);
+  link.latency /= ranks.size() - 1;  // a plan counts that many messages
+  return link;
 }
 
 }  // namespace

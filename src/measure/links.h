@@ -9,7 +9,7 @@ struct Links {
   plan::Link gather, reduce;
 };
 // The line latency + moved / bandwidth that fits all measured sizes best by relative error; moved = (N-1)/N of the
-// whole buffer. One rank: infinitely fast is 0. Collective.
+// whole buffer, and latency that of N-1 messages. One rank: infinitely fast is 0. Collective.
 Links measure_links(comm::Communicator& ranks, const Options& options);
 
 // latency and bandwidth that fit seconds over bytes. Neither is below 0; a line that falls has no end of bandwidth,

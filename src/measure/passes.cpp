@@ -55,6 +55,13 @@ class Passes {
            shard::add_to(Dtype::f32, sum, sum + n, n);
          }));
   }
+  void dropout(std::int64_t rows, std::int64_t cols) {
+    Pool pool(rows * cols * e_, 8);
+    note({Kernel::dropout, rows, cols, 0}, time([&] {
+           const View x(pool.next(), dtype_, rows, cols);
+           kernels_->dropout({x, x, 0.1f, {}});
+         }));
+  }
   // What a bias adds to a product that is small beside it.
   void bias(std::int64_t rows, std::int64_t cols) {
     constexpr std::int64_t inner = 64;
@@ -129,10 +136,13 @@ void time_passes(comm::Communicator& ranks, Dtype dtype, bool quick, std::map<Si
     passes.clear(n);
     passes.add(n);
   }
+  passes.dropout(64, 64);
+  passes.dropout(256, 768);
   passes.bias(64, 64);
   passes.bias(256, 768);
   passes.cross_entropy(256, 256);
   if (quick) return;
+  passes.dropout(1024, 3072);
   passes.bias(1024, 3072);
   passes.cross_entropy(512, 4096);
   passes.cross_entropy(320, 50257);

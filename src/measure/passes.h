@@ -6,7 +6,7 @@
 
 namespace zt::measure {
 
-// Adds clear, add, bias and cross_entropy at a size that stays in a cache and at one that does not. Collective.
+// Adds clear, add, dropout, bias and cross_entropy, at sizes that stay in a cache and at some that do not. Collective.
 void time_passes(comm::Communicator& ranks, Dtype dtype, bool quick, std::map<Size, double>& seconds);
 
 }  // namespace zt::measure
