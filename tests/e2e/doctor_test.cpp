@@ -130,10 +130,12 @@ TEST_CASE("doctor: a calibration that is ended half-way leaves the file as it wa
   REQUIRE(desk.run(kQuick).status == 0);
   const std::string before = desk.read("here.yaml");
   for (const int signal : {SIGINT, SIGKILL}) {
-    const pid_t child = desk.start({"doctor", "--calibrate", "--ranks", "1", "--to", "here.yaml"});
-    REQUIRE(desk.wait_for(".err1", "1 rank: "));
+    const std::string streams = signal == SIGINT ? "int" : "kill";
+    const pid_t child =
+        desk.start({"doctor", "--calibrate", "--ranks", "1", "--to", "here.yaml"}, "", streams);
+    REQUIRE(desk.wait_for(".err" + streams, "1 rank: "));
     ::kill(child, signal);
-    CHECK(desk.finish(child).status == 128 + signal);
+    CHECK(desk.finish(child, 60, streams).status == 128 + signal);
     CHECK(desk.read("here.yaml") == before);
     std::vector<std::string> names;
     for (const auto& entry : std::filesystem::directory_iterator(desk.path()))
