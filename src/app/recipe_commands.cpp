@@ -36,7 +36,7 @@ int plan(const RecipeArgs& args, int ranks, bool json) {
     return 0;
   }
   Json out;
-  for (const auto& [purpose, bytes] : p.bill) out["bytes"][purpose] = bytes;
+  for (const plan::BillRow& row : p.bill) out["bytes"][row.id] = row.bytes;
   out["total_bytes"] = p.total();
   out["traffic"] = {{"all_gather", p.traffic.all_gather},
                     {"reduce_scatter", p.traffic.reduce_scatter},

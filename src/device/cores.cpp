@@ -28,6 +28,14 @@ void compute_with(int threads) {
 #endif
 }
 
+int threads() {
+#ifdef _OPENMP
+  return omp_get_max_threads();
+#else
+  return 1;
+#endif
+}
+
 int threads_of_rank(int ranks) {
   const bool bound = cores() < ::sysconf(_SC_NPROCESSORS_ONLN);
   return bound ? cores() : std::max(1, cores() / ranks);

@@ -55,9 +55,14 @@ std::int64_t BlockLayout::trained(const Range& range) const {
   return sum;
 }
 
+// A slice inside a part is trained throughout. So the fullest is one of those where a part begins or ends, or next to
+// them: ranks may be a million.
 std::int64_t BlockLayout::most_trained() const {
   std::int64_t most = 0;
-  for (int rank = 0; rank < ranks_; ++rank) most = std::max(most, trained(owned(rank)));
+  for (const Part& part : trained_)
+    for (const std::int64_t edge : {part.first / slice_, (part.end() - 1) / slice_})
+      for (std::int64_t rank = edge - 1; rank <= edge + 1; ++rank)
+        if (rank >= 0 && rank < ranks_) most = std::max(most, trained(owned(static_cast<int>(rank))));
   return most;
 }
 

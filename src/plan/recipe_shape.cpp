@@ -1,5 +1,7 @@
 #include "plan/recipe_shape.h"
 
+#include <algorithm>
+
 namespace zt::plan {
 
 static int bytes_of(recipe::ModelDtype dtype) { return dtype == recipe::ModelDtype::float32 ? 4 : 2; }
@@ -29,6 +31,15 @@ static schedule::Zero zero_of(const recipe::Zero& z) {
   return zero;
 }
 
+// Those that are kept, and the one under way. A run without regular ones writes one when it is stopped.
+static std::int64_t checkpoints_of(const recipe::Recipe& r) {
+  const recipe::Checkpoint& c = r.checkpoint;
+  if (!c.every_steps) return c.save_on_signal ? 1 : 0;
+  const std::int64_t most = c.keep_last + 1;
+  return r.train.max_steps ? std::min(most, (*r.train.max_steps + *c.every_steps - 1) / *c.every_steps)
+                           : most;
+}
+
 StepShape step_shape(const recipe::Recipe& r, bool training, int ranks) {
   StepShape shape;
   shape.dtype = r.model.dtype;
@@ -46,6 +57,9 @@ StepShape step_shape(const recipe::Recipe& r, bool training, int ranks) {
   shape.grad_bytes = bytes_of(r.precision.accumulate_dtype);
   shape.policy.grads_apart = shape.grad_bytes != 4;
   shape.wire_bytes = bytes_of(r.precision.reduce_dtype);
+  shape.process.mpi = ranks > 1;
+  shape.process.vocabulary = r.tokenizer.path.has_value();
+  if (training) shape.disk = {checkpoints_of(r), r.checkpoint.export_model == recipe::Export::at_end};
   shape.snapshot = training && r.checkpoint.every_steps && r.checkpoint.async;
   return shape;
 }

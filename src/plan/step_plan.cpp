@@ -5,6 +5,8 @@
 
 #include "base/align.h"
 #include "base/text.h"
+#include "plan/countable.h"
+#include "plan/memory_timeline.h"
 
 namespace zt::plan {
 
@@ -69,11 +71,7 @@ schedule::StepFacts eval_facts(const spec::ModelSpec& model, const StepShape& sh
   return facts(model, shape, shape.eval_shape(), 1);
 }
 
-std::int64_t StepPlan::total() const {
-  std::int64_t sum = 0;
-  for (const auto& [purpose, bytes] : bill) sum += bytes;
-  return sum;
-}
+std::int64_t StepPlan::process_bytes() const { return process_ranks * total() + sum(bill, Place::host); }
 
 // Which collective an op is, and the bytes this rank sends in it.
 static void add_traffic(Traffic& sum, const schedule::Schedule& list, const schedule::Op& op,
@@ -138,25 +136,23 @@ static void add_cost_of_keeping(const spec::ModelSpec& model, const StepShape& s
   p->kept_traffic = traffic_of(other, model, shape).total() - p->traffic.total();
 }
 
+// The larger list's arena is claimed.
+static void claim(const schedule::Schedule& list, StepPlan* p) {
+  if (list.arena_bytes < p->arena) return;
+  p->arena = list.arena_bytes;
+  p->busiest = name(list.ops[static_cast<std::size_t>(busiest(memory_timeline(list)).op)]);
+}
+
 StepPlan plan_step(const spec::ModelSpec& model, const StepShape& shape) {
+  require_countable(model, shape);
   StepPlan p;
   p.eval = plan_eval(eval_facts(model, shape), shape.policy.zero);
-  p.arena = p.eval.arena_bytes;
+  claim(p.eval, &p);
   p.workspace = workspace_bytes(model, shape.eval_shape());
-  std::int64_t batches = batch_bytes(shape.eval_shape());
   if (shape.training) {
     p.train = plan_train(train_facts(model, shape), shape.policy);
-    p.arena = std::max(p.arena, p.train.arena_bytes);
+    claim(p.train, &p);
     p.workspace = std::max(p.workspace, workspace_bytes(model, shape.train_shape()));
-    batches += shape.micros * batch_bytes(shape.train_shape());
-  }
-  BlockBytes sum;
-  for (const spec::BlockSpec& block : model.blocks) {
-    const BlockBytes bytes = block_bytes(block, shape);
-    sum.weights += bytes.weights;
-    sum.grads += bytes.grads;
-    sum.optimizer += bytes.optimizer;
-    sum.snapshot += bytes.snapshot;
   }
   if (shape.training) {
     p.traffic = traffic_of(p.train, model, shape);
@@ -164,23 +160,13 @@ StepPlan plan_step(const spec::ModelSpec& model, const StepShape& shape) {
     p.padding_traffic = paper_volume(model, shape, true) - p.paper_traffic;
     add_cost_of_keeping(model, shape, &p);
   }
-  const char* const optimizer = shape.element_bytes == 4 ? "moments" : "master copy and moments";
-  p.bill = {{"weights", sum.weights},
-            {shape.grad_bytes == 4 ? "gradients (fp32)" : "gradients (bf16)", sum.grads},
-            {optimizer, sum.optimizer},
-            {shape.partition.ranks > 1 ? "activations and in flight" : "activations (arena)", p.arena},
-            {"workspace", p.workspace},
-            {"batches", batches},
-            {"rotary tables", rope_table_bytes(model, shape.sequence_length)},
-            {"communication buffers", shape.comm_bytes},
-            {"half-precision tiles", shape.kernel_bytes},
-            {"checkpoint snapshot", sum.snapshot}};
-  std::erase_if(p.bill, [](const auto& row) { return row.second == 0; });
+  p.process_ranks = shape.process.ranks;
+  p.bill = bill_of(model, shape, p);
   return p;
 }
 
 static std::string row(const char* what, std::int64_t bytes) {
-  return fmt::format("  {:<26} {:>16}  {:>11}\n", what, with_commas(bytes), human_bytes(bytes));
+  return fmt::format("  {:<36} {:>18}  {:>11}\n", what, with_commas(bytes), human_bytes(bytes));
 }
 
 static std::string traffic_text(const StepPlan& plan) {
@@ -201,9 +187,7 @@ static std::string traffic_text(const StepPlan& plan) {
 }
 
 std::string text(const StepPlan& plan) {
-  std::string out = "memory\n";
-  for (const auto& [purpose, bytes] : plan.bill) out += row(purpose.c_str(), bytes);
-  out += row("total", plan.total());
+  std::string out = bill_text(plan);
   if (plan.traffic.total() > 0) out += traffic_text(plan);
   if (!plan.train.ops.empty())
     out += fmt::format("training step: {} ops, fingerprint {}\n", plan.train.ops.size(),

@@ -1,10 +1,11 @@
-// From a model and the shape of a run to the facts a step is planned from, and the bill of its memory.
+// From a model and the shape of a run to the facts a step is planned from, and what the planned step needs.
 #pragma once
 
 #include <cstdint>
 #include <string>
 #include <vector>
 
+#include "plan/bill.h"
 #include "plan/buffers.h"
 #include "plan/partition.h"
 #include "recipe/settings.h"
@@ -12,6 +13,20 @@
 #include "spec/model.h"
 
 namespace zt::plan {
+
+// Where a rank lives: what its process holds beside the plan depends on it.
+struct Process {
+  int ranks = 1;            // that share the process: more than one for virtual ranks, as threads
+  int threads = 1;          // each rank computes with
+  bool mpi = false;         // it speaks to other processes
+  bool vocabulary = false;  // it holds a tokenizer with as many entries as the model
+};
+
+// What a run writes.
+struct Disk {
+  std::int64_t checkpoints = 0;  // that exist at once at most, one under way included
+  bool exported = false;         // the model, in its own number format
+};
 
 // What a run asks of a step on one rank. Evaluation has its own number of rows.
 struct StepShape {
@@ -31,6 +46,8 @@ struct StepShape {
   std::int64_t micros = 1;     // of one step
   std::int64_t eval_rows = 1;  // of one evaluation batch
   schedule::Policy policy;
+  Process process;
+  Disk disk;
 
   RunShape train_shape() const { return {rows * sequence_length, element_bytes, dropout, selective}; }
   RunShape eval_shape() const { return {eval_rows * sequence_length, element_bytes, dropout, selective}; }
@@ -73,14 +90,20 @@ struct StepPlan {
   schedule::Schedule train, eval;  // `train` is empty when the run does not train
   std::int64_t arena = 0;          // the larger list's
   std::int64_t workspace = 0;
-  std::vector<std::pair<std::string, std::int64_t>> bill;  // purpose and bytes, in the order people read them
-  std::int64_t total() const;
+  std::string busiest;        // the op at which the larger list holds the most
+  std::vector<BillRow> bill;  // without rows of no bytes
+  // What a rank claims and holds: the device's rows. A run's planned_bytes.
+  std::int64_t total() const { return sum(bill, Place::device); }
+  // The whole process: `total` of each of its ranks, and the host's rows.
+  std::int64_t process_bytes() const;
+  int process_ranks = 1;
   Traffic traffic;                 // of a training step
   std::int64_t paper_traffic = 0;  // see above
   // What weights that stay gathered between their uses by the recipe's wish cost in memory and save in traffic.
   std::int64_t kept_bytes = 0, kept_traffic = 0;
   std::int64_t padding_traffic = 0;  // what padding adds to the paper's volume
 };
+// Error(usage) for runs of more bytes than fit the numbers here (an exbibyte), and as schedule::plan_train.
 StepPlan plan_step(const spec::ModelSpec& model, const StepShape& shape);
 
 // The bill as a table, then sizes of the lists and their fingerprints.

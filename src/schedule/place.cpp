@@ -92,10 +92,11 @@ std::vector<SlotId> most_first(const Schedule& s, const Lifetimes& life, Measure
   return order;
 }
 
-constexpr int kTries = 12;       // of each order
-constexpr int kShuffles = 300;   // of the best order, where those leave a gap
-constexpr double kGap = 1.02;    // worth shuffling for
-constexpr int kFewSlots = 2000;  // longer lists have no gaps worth the time
+constexpr std::int64_t kTries = 12;           // of each order, fewer where
+constexpr std::int64_t kTriedSlots = 100000;  // so many slots would be placed in all
+constexpr int kShuffles = 300;                // of the best order, where those leave a gap
+constexpr double kGap = 1.02;                 // worth shuffling for
+constexpr int kFewSlots = 2000;               // longer lists have no gaps worth the time
 
 // Moves chance slots to the front of the order, those that stick out at the top among them.
 class Shuffle {
@@ -131,6 +132,8 @@ Schedule place(Schedule s) {
       most_first(s, life, bytes), most_first(s, life, ops),
       most_first(s, life, [&](SlotId slot) { return double(bytes(slot)) * double(ops(slot)); })};
   const std::int64_t bound = most_live(s);
+  const auto tries =
+      std::clamp<std::int64_t>(kTriedSlots / std::max<std::int64_t>(1, std::ssize(s.slots)), 1, kTries);
   Schedule best;
   std::vector<SlotId> best_order;
   const auto attempt = [&](const std::vector<SlotId>& order) {
@@ -140,7 +143,7 @@ Schedule place(Schedule s) {
     best_order = order;
   };
   for (std::vector<SlotId> order : orders)
-    for (int i = 0; i < kTries && (best.slots.empty() || best.arena_bytes > bound); ++i) {
+    for (std::int64_t i = 0; i < tries && (best.slots.empty() || best.arena_bytes > bound); ++i) {
       attempt(order);
       std::stable_partition(order.begin(), order.end(), [&](SlotId slot) {
         return aligned(s.slots[std::size_t(slot)].offset + bytes(slot)) == s.arena_bytes;

@@ -8,7 +8,8 @@ namespace zt::schedule {
 namespace {
 
 constexpr std::int64_t kMostBytes = std::int64_t{1} << 46;  // of one slot: 64 TiB, so sums can't overflow
-constexpr std::int64_t kMostWork = 1 << 18;  // blocks x micro-batches: a list people can wait for
+constexpr std::int64_t kMostWork =
+    1 << 16;  // blocks x micro-batches: a list people can wait for, some seconds
 
 void check_block(Problems& problems, int k, const BlockFacts& b) {
   const auto check = [&](const char* what, std::int64_t bytes) {

@@ -36,6 +36,8 @@ std::string json_line(const StepMetrics& m) {
   line["exposed_comm_seconds"] = m.exposed_comm_seconds;
   line["peak_bytes"] = m.peak_bytes;
   line["planned_bytes"] = m.planned_bytes;
+  line["planned_process_bytes"] = m.planned_process_bytes;
+  line["process_peak_bytes"] = m.process_peak_bytes;
   line["traffic"] = {{"all_gather", m.traffic.all_gather},
                      {"reduce_scatter", m.traffic.reduce_scatter},
                      {"all_reduce", m.traffic.all_reduce}};

@@ -29,8 +29,10 @@ struct StepMetrics {
   double exposed_comm_seconds = 0;  // computation stood still for communication; rank 0
   std::int64_t peak_bytes = 0;      // held by rank 0: arenas and communication buffers
   std::int64_t planned_bytes = 0;
-  comm::Traffic traffic;   // sent by rank 0 in this step
-  std::string batch_hash;  // of all ids of the step in sample order
+  std::int64_t planned_process_bytes = 0;  // of the process of rank 0, with what it holds beside the plan
+  std::int64_t process_peak_bytes = 0;     // what the system counted for the process of rank 0 until now
+  comm::Traffic traffic;                   // sent by rank 0 in this step
+  std::string batch_hash;                  // of all ids of the step in sample order
 };
 
 class MetricsLog {

@@ -6,11 +6,13 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "comm/agreement.h"
+#include "comm/mpi.h"
 #include "device/arena.h"
+#include "device/cores.h"
+#include "plan/fit.h"
 #include "plan/recipe_shape.h"
 #include "spec/freeze.h"
 #include "text/chat_choice.h"
-#include "train/fit.h"
 #include "train/shared_preparation.h"
 
 namespace zt::train {
@@ -28,13 +30,16 @@ static Dtype dtype_of(recipe::ReduceDtype dtype) {
   return dtype == recipe::ReduceDtype::float32 ? Dtype::f32 : Dtype::bf16;
 }
 
-plan::StepShape step_shape(const recipe::Recipe& r, bool training, int ranks) {
-  plan::StepShape shape = plan::step_shape(r, training, ranks);
+plan::StepShape step_shape(const recipe::Recipe& r, bool training, const Ranks& ranks) {
+  plan::StepShape shape = plan::step_shape(r, training, ranks.count);
   shape.kernel_bytes = kernels::tile_bytes(dtype_of(r.model));
+  shape.process.ranks = ranks.in_process;
+  shape.process.mpi = ranks.count > ranks.in_process;
+  shape.process.threads = device::threads();
   return shape;
 }
 
-exec::EngineOptions engine_options(const recipe::Recipe& r, bool training, int ranks) {
+exec::EngineOptions engine_options(const recipe::Recipe& r, bool training, const Ranks& ranks) {
   exec::EngineOptions options;
   options.shape = step_shape(r, training, ranks);
   options.dtype = dtype_of(r.model);
@@ -150,6 +155,20 @@ spec::ModelSpec open_spec(const recipe::Recipe& r) {
   }
   if (r.model.config.contains("vocab_size")) return spec::from_config(r.model.config, "model.config");
   return open_model(r.model, *open_tokenizer(r)).spec;
+}
+
+void require_fit(const recipe::Recipe& r, const spec::ModelSpec& model, bool training, std::int64_t available,
+                 const Ranks& ranks) {
+  plan::Room room;
+  room.bytes = available < 0 ? available : available / ranks.on_this_node * ranks.in_process;
+  room.shape_of = [&](const recipe::Recipe& recipe) {
+    plan::StepShape shape = step_shape(recipe, training, ranks);
+    if (shape.process.mpi && ranks.on_this_node == ranks.count)
+      shape.comm_bytes = comm::buffer_bytes_on_one_node(ranks.count);
+    return shape;
+  };
+  const bool shared = ranks.on_this_node > ranks.in_process;
+  plan::require_fit(r, model, room, shared ? " for each rank" : "");
 }
 
 void check_context(const recipe::Recipe& r, const spec::ModelSpec& model) {

@@ -10,15 +10,26 @@
 #include "exec/engine.h"
 #include "recipe/recipe.h"
 #include "text/tokenizer.h"
-#include "train/fit.h"
 #include "train/model_source.h"
 
 namespace zt::train {
 
+// How many ranks there are, how many of them share this node's memory, and how many this process.
+struct Ranks {
+  int count = 1, on_this_node = 1, in_process = 1;
+};
+
 Dtype dtype_of(const recipe::Model& model);
 // plan::step_shape, and what this machine's kernels hold for themselves.
-plan::StepShape step_shape(const recipe::Recipe& recipe, bool training, int ranks = 1);
-exec::EngineOptions engine_options(const recipe::Recipe& recipe, bool training, int ranks = 1);
+plan::StepShape step_shape(const recipe::Recipe& recipe, bool training, const Ranks& ranks);
+exec::EngineOptions engine_options(const recipe::Recipe& recipe, bool training, const Ranks& ranks);
+// The same for so many processes on one node.
+inline plan::StepShape step_shape(const recipe::Recipe& recipe, bool training, int ranks = 1) {
+  return step_shape(recipe, training, {ranks, ranks, 1});
+}
+inline exec::EngineOptions engine_options(const recipe::Recipe& recipe, bool training, int ranks = 1) {
+  return engine_options(recipe, training, {ranks, ranks, 1});
+}
 
 struct Setup {
   std::unique_ptr<text::Tokenizer> tokenizer;
@@ -46,6 +57,11 @@ std::optional<Setup> open_on_all(const recipe::Recipe& recipe, Use use, const Ra
 // The recipe's model by its config alone: no weights and, where the config says vocab_size, no other file are
 // opened.
 spec::ModelSpec open_spec(const recipe::Recipe& recipe);
+
+// Throws Error(machine) when the recipe's plan, with what processes hold beside it, needs more than `available` bytes
+// (negative: unknown), which the ranks of this node share. See plan/fit.h.
+void require_fit(const recipe::Recipe& recipe, const spec::ModelSpec& model, bool training,
+                 std::int64_t available, const Ranks& ranks = {});
 
 // A row longer than the model's context is an error before anything runs (unless rotary scaling is named).
 void check_context(const recipe::Recipe& recipe, const spec::ModelSpec& model);

@@ -1,3 +1,5 @@
+#include "train/trainer.h"
+
 #include <chrono>
 #include <cmath>
 #include <optional>
@@ -9,7 +11,9 @@
 #include "base/text.h"
 #include "checkpoint/step_folders.h"
 #include "comm/agreement.h"
+#include "comm/mpi.h"
 #include "data/summary.h"
+#include "device/arena.h"
 #include "measure/product_rate.h"
 #include "spec/flops.h"
 #include "train/batches.h"
@@ -21,7 +25,6 @@
 #include "train/resuming.h"
 #include "train/saves.h"
 #include "train/setup.h"
-#include "train/trainer.h"
 
 namespace zt::train {
 namespace {
@@ -47,6 +50,11 @@ double token_cost(const spec::ModelSpec& model) {
   return static_cast<double>(parameters) / static_cast<double>(model.hidden);
 }
 
+// Ranks that no launcher started are threads of this process.
+Ranks ranks_of(const TrainOptions& options, const comm::Communicator& comm) {
+  return {comm.size(), options.ranks_on_this_node, comm::launched() ? 1 : comm.size()};
+}
+
 class Trainer {
  public:
   Trainer(const recipe::Loaded& loaded, const TrainOptions& options, const StopRequests& stop,
@@ -56,6 +64,7 @@ class Trainer {
         options_(options),
         stop_(stop),
         comm_(comm),
+        ranks_(ranks_of(options, comm)),
         setup_(std::move(setup)),
         scale_(loss_scale_options(recipe_)) {}
 
@@ -96,6 +105,7 @@ class Trainer {
   const TrainOptions& options_;
   const StopRequests& stop_;
   comm::Communicator& comm_;
+  Ranks ranks_;
   Setup setup_;
   LossScale scale_;
   std::optional<RunFolder> folder_;  // rank 0
@@ -115,7 +125,7 @@ class Trainer {
 
 int Trainer::run() {
   together(comm_, [this] { open_folder(); });
-  engine_.emplace(setup_.source.spec, engine_options(recipe_, true, comm_.size()), &comm_);
+  engine_.emplace(setup_.source.spec, engine_options(recipe_, true, ranks_), &comm_);
   saves_.emplace(output("checkpoints"), recipe_.checkpoint, setup_.source.spec, engine_->params(), comm_,
                  [this] {
                    auto files = export_companions(setup_.source, *setup_.tokenizer);
@@ -337,6 +347,8 @@ StepMetrics Trainer::measure(const StepBatch& batch, const exec::StepResult& res
   m.exposed_comm_seconds = result.exposed_comm_seconds;
   m.peak_bytes = engine_->held_bytes() + saves_->snapshot_bytes();
   m.planned_bytes = engine_->plan().total();
+  m.planned_process_bytes = engine_->plan().process_bytes();
+  m.process_peak_bytes = device::process_peak_bytes();
   m.traffic = sent;
   m.cost_imbalance = batch.imbalance;
   m.batch_hash = batch.hash;
@@ -459,9 +471,8 @@ static int stopped_early(const comm::Communicator& comm, const StopRequests& sto
 
 int train(const recipe::Loaded& loaded, const TrainOptions& options, const StopRequests& stop,
           comm::Communicator& comm) {
-  std::optional<Setup> opened =
-      open_on_all(loaded.recipe, Use::training, {comm.size(), options.ranks_on_this_node}, comm,
-                  [&stop] { return stop.pending() != nullptr; });
+  std::optional<Setup> opened = open_on_all(loaded.recipe, Use::training, ranks_of(options, comm), comm,
+                                            [&stop] { return stop.pending() != nullptr; });
   if (!opened) return stopped_early(comm, stop);
   Setup setup = *std::move(opened);
   if (options.dry_run) {

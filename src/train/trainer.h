@@ -5,7 +5,6 @@
 
 #include "comm/communicator.h"
 #include "recipe/recipe.h"
-#include "train/fit.h"
 #include "train/run_folder.h"
 #include "train/signals.h"
 

@@ -251,15 +251,26 @@ TEST_CASE("cli: a dry run and the looking commands write nothing") {
 TEST_CASE("cli: metrics lines are JSON with exactly the documented fields, and tell one story") {
   const Workshop shop;
   REQUIRE(shop.train().status == 0);
-  const std::set<std::string> step_fields = {"step",          "epoch",
-                                             "loss",          "supervised_tokens",
-                                             "tokens",        "slots",
-                                             "learning_rate", "grad_norm",
-                                             "loss_scale",    "skipped",
-                                             "step_seconds",  "tokens_per_second",
-                                             "mfu",           "exposed_comm_seconds",
-                                             "peak_bytes",    "planned_bytes",
-                                             "traffic",       "batch_hash",
+  const std::set<std::string> step_fields = {"step",
+                                             "epoch",
+                                             "loss",
+                                             "supervised_tokens",
+                                             "tokens",
+                                             "slots",
+                                             "learning_rate",
+                                             "grad_norm",
+                                             "loss_scale",
+                                             "skipped",
+                                             "step_seconds",
+                                             "tokens_per_second",
+                                             "mfu",
+                                             "exposed_comm_seconds",
+                                             "peak_bytes",
+                                             "planned_bytes",
+                                             "process_peak_bytes",
+                                             "planned_process_bytes",
+                                             "traffic",
+                                             "batch_hash",
                                              "cost_imbalance"};
   const std::set<std::string> eval_fields = {"step", "eval_loss", "eval_tokens"};
   std::vector<std::int64_t> steps, evals;

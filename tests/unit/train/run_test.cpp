@@ -9,9 +9,10 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "comm/mpi.h"
+#include "plan/fit.h"
 #include "recipe/recipe.h"
 #include "support/paths.h"
-#include "train/fit.h"
 #include "train/metrics.h"
 #include "train/progress.h"
 #include "train/run_folder.h"
@@ -154,7 +155,7 @@ static recipe::Recipe recipe_of(const std::string& train) {
 }
 
 static std::int64_t planned(const recipe::Recipe& r) {
-  return plan::plan_step(open_spec(r), step_shape(r, true)).total();
+  return plan::plan_step(open_spec(r), step_shape(r, true)).process_bytes();
 }
 
 TEST_CASE("fit: what fits is accepted to the byte; one byte less is refused with a change that fits") {
@@ -205,13 +206,15 @@ TEST_CASE(
   recipe::Recipe r = recipe_of("micro_batch_size: 2");
   r.zero.stage = 0;
   const spec::ModelSpec model = open_spec(r);
-  const auto planned_at = [&](int stage) {
+  const auto planned_at = [&](int stage, int ranks_here = 4) {
     recipe::Recipe other = r;
     other.zero.stage = stage;
-    return plan::plan_step(model, step_shape(other, true, 4)).total();
+    plan::StepShape shape = step_shape(other, true, 4);
+    shape.comm_bytes = ranks_here > 1 ? comm::buffer_bytes_on_one_node(4) : 0;
+    return plan::plan_step(model, shape).process_bytes();
   };
   CHECK_NOTHROW(require_fit(r, model, true, 4 * planned_at(0), {4, 4}));
-  CHECK_NOTHROW(require_fit(r, model, true, planned_at(0), {4, 1}));
+  CHECK_NOTHROW(require_fit(r, model, true, planned_at(0, 1), {4, 1}));
   for (const int stage : {1, 2, 3}) {
     if (planned_at(stage) >= planned_at(stage - 1)) continue;
     try {

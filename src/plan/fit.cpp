@@ -1,15 +1,13 @@
-#include "train/fit.h"
+#include "plan/fit.h"
 
 #include <algorithm>
-#include <string>
 #include <vector>
 
 #include "base/error.h"
 #include "base/text.h"
 #include "recipe/words.h"
-#include "train/setup.h"
 
-namespace zt::train {
+namespace zt::plan {
 namespace {
 
 // One way to need less: the changed recipe, and how a command line says the change.
@@ -18,17 +16,17 @@ struct Change {
   std::string words;
 };
 
-std::int64_t bytes_of(const recipe::Recipe& r, const spec::ModelSpec& model, bool training, int ranks) {
-  plan::StepShape shape = step_shape(r, training, ranks);
+// The least of a recipe's bytes in this room.
+std::int64_t needed(const recipe::Recipe& r, const spec::ModelSpec& model, const Room& room) {
+  StepShape shape = room.shape_of(r);
   // Only the copies of the batch grow with the number of micro-batches, so two tell about all.
-  const std::int64_t left_out = std::max<std::int64_t>(0, shape.micros - 2);
+  const std::int64_t left_out = shape.training ? std::max<std::int64_t>(0, shape.micros - 2) : 0;
   shape.micros -= left_out;
-  return plan::plan_step(model, shape).total() +
-         (training ? left_out * plan::batch_bytes(shape.train_shape()) : 0);
+  return room.needs(plan_step(model, shape)) +
+         left_out * shape.process.ranks * batch_bytes(shape.train_shape());
 }
 
-// What the run can give up, from the cheapest: first what other ranks can hold, then nothing of a step's
-// arithmetic, then time, then precision.
+// What the run can give up, from the cheapest.
 std::vector<Change> changes(const recipe::Recipe& from, bool training, int ranks) {
   std::vector<Change> list;
   const auto add = [&list](const Change& start, std::int64_t stage, std::int64_t rows,
@@ -72,35 +70,44 @@ std::vector<Change> changes(const recipe::Recipe& from, bool training, int ranks
   return list;
 }
 
-std::string largest_entries(const plan::StepPlan& plan) {
+std::string largest_entries(const StepPlan& plan) {
   auto bill = plan.bill;
-  std::ranges::stable_sort(bill, [](const auto& a, const auto& b) { return a.second > b.second; });
+  std::erase_if(bill, [](const BillRow& row) { return row.place == Place::disk; });
+  std::ranges::stable_sort(bill, std::ranges::greater(), &BillRow::bytes);
   bill.resize(std::min<std::size_t>(bill.size(), 4));
   std::vector<std::string> words;
-  for (const auto& [purpose, bytes] : bill) words.push_back(cat(purpose, " ", human_bytes(bytes)));
+  for (const BillRow& row : bill) words.push_back(cat(row.what, " ", human_bytes(row.bytes)));
   return join(words, ", ");
 }
 
 }  // namespace
 
-void require_fit(const recipe::Recipe& r, const spec::ModelSpec& model, bool training, std::int64_t available,
-                 const Ranks& ranks) {
-  if (available >= 0) available /= ranks.on_this_node;
-  const plan::StepPlan plan = plan::plan_step(model, step_shape(r, training, ranks.count));
-  if (available < 0 || plan.total() <= available) return;
-  const std::string problem =
-      cat("not enough memory: the plan needs ", human_bytes(plan.total()), " (", largest_entries(plan), "), ",
-          human_bytes(available), " are free", ranks.on_this_node > 1 ? " for each rank" : "");
-  std::int64_t least = plan.total();
-  for (const Change& change : changes(r, training, ranks.count)) {
-    const std::int64_t bytes = bytes_of(change.recipe, model, training, ranks.count);
-    if (bytes <= available)
-      throw Error(Blame::machine, problem, cat("this needs ", human_bytes(bytes), ":", change.words));
-    least = std::min(least, bytes);
+NearestFit nearest_fit(const recipe::Recipe& r, const spec::ModelSpec& model, const Room& room) {
+  const StepShape shape = room.shape_of(r);
+  NearestFit nearest{"", needed(r, model, room)};
+  for (const Change& change : changes(r, shape.training, shape.partition.ranks)) {
+    const std::int64_t bytes = needed(change.recipe, model, room);
+    if (bytes <= room.bytes) return {change.words, bytes};
+    nearest.bytes = std::min(nearest.bytes, bytes);
   }
-  throw Error(Blame::machine, problem,
-              cat("no batch size, recomputation or number format is enough: the least is ",
-                  human_bytes(least), "; take a smaller model, or a machine with more memory"));
+  return nearest;
 }
 
-}  // namespace zt::train
+void require_fit(const recipe::Recipe& r, const spec::ModelSpec& model, const Room& room,
+                 const std::string& of_whom) {
+  const StepPlan plan = plan_step(model, room.shape_of(r));
+  const std::int64_t needs = room.needs(plan);
+  if (room.bytes < 0 || needs <= room.bytes) return;
+  const std::string problem =
+      cat("not enough memory: the plan needs ", human_bytes(needs), " (", largest_entries(plan), "), ",
+          human_bytes(room.bytes), " are free", of_whom);
+  const NearestFit nearest = nearest_fit(r, model, room);
+  const std::string bytes = human_bytes(nearest.bytes);
+  throw Error(Blame::machine, problem,
+              nearest.settings.empty()
+                  ? cat("no batch size, recomputation or number format is enough: the least is ", bytes,
+                        "; take a smaller model, or a machine with more memory")
+                  : cat("this needs ", bytes, ":", nearest.settings));
+}
+
+}  // namespace zt::plan
