@@ -9,11 +9,12 @@
 #include "app/commands.h"
 #include "base/error.h"
 #include "base/text.h"
+#include "plan/cluster.h"
 
 namespace zt::app {
 namespace {
 
-constexpr int kMaxRanks = 65536;
+constexpr int kMaxRanks = 65536, kMaxPlannedRanks = 1'000'000;
 
 // What the chosen command will do once the whole command line has been read.
 using Action = std::function<int()>;
@@ -27,8 +28,8 @@ CLI::Option* add_recipe(CLI::App& command, RecipeArgs& args) {
   return command.add_option("--recipe", args.path, "The recipe, a YAML file")->type_name("FILE");
 }
 
-void add_ranks(CLI::App& command, int& ranks, const std::string& what) {
-  command.add_option("--ranks", ranks, what)->type_name("N")->check(CLI::Range(1, kMaxRanks));
+void add_ranks(CLI::App& command, int& ranks, const std::string& what, int most = kMaxRanks) {
+  command.add_option("--ranks", ranks, what)->type_name("N")->check(CLI::Range(1, most));
 }
 
 // More rows or tokens than anybody waits for; beyond it a number is a typing error.
@@ -37,11 +38,13 @@ constexpr std::int64_t kMaxCount = 1'000'000'000;
 struct Options {
   RecipeArgs recipe;
   TrainArgs train;
-  bool json = false, decode = false;
+  PlanArgs plan;
+  bool decode = false;
   int ranks = 1;
   std::string section, tokenizer, model, to, dtype, checkpoint;
   DataArgs data;
   GenerateArgs generate;
+  DoctorArgs doctor;
 };
 
 CLI::App* add_command(CLI::App& program, const std::string& name, const std::string& what,
@@ -70,20 +73,38 @@ void add_data_command(CLI::App& program, Options& o, Action& action) {
   command->callback([&] { action = [&] { return show_data(o.data); }; });
 }
 
-void add_recipe_commands(CLI::App& program, Options& o, Action& action) {
-  CLI::App* command = add_command(
+void add_plan_command(CLI::App& program, Options& o, Action& action) {
+  PlanArgs& p = o.plan;
+  CLI::App* const command = add_command(
       program, "plan",
-      "Print what a step needs in memory and sends to other ranks, before anything is allocated. To stdout.",
-      "zerotrain plan --recipe recipes/gpt2-124m.yaml");
-  add_recipe(*command, o.recipe)->required();
-  add_ranks(*command, o.ranks, "For so many ranks");
-  command->add_flag("--json", o.json, "Print JSON");
-  command->callback([&] { action = [&] { return plan(o.recipe, o.ranks, o.json); }; });
+      "Say what a step needs in memory, sends to other ranks and takes in time, and what would help, before "
+      "anything is allocated; status 7 when it does not fit. To stdout.",
+      "zerotrain plan --recipe recipes/gpt2-124m.yaml --ranks 64 --device h100-80gb");
+  add_recipe(*command, p.recipe)->required();
+  add_ranks(*command, p.ranks, "For so many ranks", kMaxPlannedRanks);
+  command
+      ->add_option("--device", p.device,
+                   cat("What it runs on: ", join(plan::cluster_names(), ", "),
+                       ", or a cluster file; this machine, where it is calibrated, if not given"))
+      ->type_name("NAME|FILE");
+  command->add_flag("--search", p.search,
+                    "Try other settings and list the fastest that fit, and what does not");
+  command->add_flag("--estimates", p.estimates, "Also what the formulas of papers and other tools would say");
+  command->add_flag("--json", p.json, "Print JSON");
+  command->add_option("--html", p.html, "Also write a page with tables, memory over time and lanes")
+      ->type_name("FILE");
+  command->add_option("--svg", p.svg, "Also write the picture of memory over time")->type_name("FILE");
+  command->callback([&] { action = [&] { return plan(p); }; });
+}
 
-  command = add_command(program, "explain", "Print the list of operations of one training step. To stdout.",
-                        "zerotrain explain --recipe recipes/gpt2-124m.yaml");
+void add_recipe_commands(CLI::App& program, Options& o, Action& action) {
+  add_plan_command(program, o, action);
+
+  CLI::App* command =
+      add_command(program, "explain", "Print the list of operations of one training step. To stdout.",
+                  "zerotrain explain --recipe recipes/gpt2-124m.yaml");
   add_recipe(*command, o.recipe)->required();
-  add_ranks(*command, o.ranks, "For so many ranks");
+  add_ranks(*command, o.ranks, "For so many ranks", kMaxPlannedRanks);
   command->callback([&] { action = [&] { return explain(o.recipe, o.ranks); }; });
 
   command =
@@ -207,6 +228,35 @@ void add_checkpoint_commands(CLI::App& program, Options& o, Action& action) {
       "zerotrain checkpoint inspect runs/quickstart/checkpoints/step-00001500", inspect_checkpoint);
 }
 
+void add_doctor_command(CLI::App& program, Options& o, Action& action) {
+  DoctorArgs& d = o.doctor;
+  CLI::App* const command =
+      add_command(program, "doctor",
+                  "Say what this machine is and what is wrong with it, to stdout; or measure what it can do, "
+                  "to a cluster "
+                  "file that plans read. Under mpirun, ranks are measured as it starts them.",
+                  "mpirun -n 2 zerotrain doctor --calibrate");
+  CLI::Option* const calibrate =
+      command->add_flag("--calibrate", d.calibrate, "Measure, for some minutes; best on an idle machine");
+  command
+      ->add_option(
+          "--to", d.to,
+          "The cluster file, one in the user's cache folder if not given; what was measured for other "
+          "numbers of ranks stays in it")
+      ->type_name("FILE")
+      ->needs(calibrate);
+  command
+      ->add_option("--ranks", d.ranks, "Measure so many virtual ranks at a time; 1, 2, 4, ... if not given")
+      ->type_name("N,N")
+      ->delimiter(',')
+      ->check(CLI::Range(1, 1024))
+      ->needs(calibrate);
+  command->add_flag("--quick", d.quick, "A few small sizes only: seconds, and plans that are far off")
+      ->needs(calibrate);
+  command->add_flag("--float16", d.float16, "Measure float16 too")->needs(calibrate);
+  command->callback([&] { action = [&] { return doctor(d); }; });
+}
+
 void require_known_command(const CLI::App& program, int argc, char** argv) {
   const std::string word = argc > 1 ? argv[1] : "-";
   if (word.empty() || word[0] == '-') return;
@@ -253,6 +303,7 @@ int run(int argc, char** argv) {
   add_generate_command(program, o, action);
   add_export_command(program, o, action);
   add_checkpoint_commands(program, o, action);
+  add_doctor_command(program, o, action);
   require_known_command(program, argc, argv);
   try {
     program.parse(argc, argv);

@@ -23,7 +23,16 @@ struct TrainArgs {
 };
 int train(const TrainArgs& args);
 
-int plan(const RecipeArgs& recipe, int ranks, bool json);
+struct PlanArgs {
+  RecipeArgs recipe;
+  int ranks = 1;
+  std::string
+      device;  // a described cluster's name, or a cluster file; "": this machine's calibration, if any
+  bool json = false, search = false, estimates = false;
+  std::string html, svg;  // files to write besides; "": none
+};
+// Status 7 when the plan needs more memory than the device has.
+int plan(const PlanArgs& args);
 int explain(const RecipeArgs& recipe, int ranks);
 int check(const RecipeArgs& recipe);
 int keys(const std::string& section);
@@ -54,6 +63,14 @@ struct GenerateArgs {
 int generate(const GenerateArgs& args);
 
 int export_folder(const std::string& model, const std::string& to, const std::string& dtype);
+
+struct DoctorArgs {
+  bool calibrate = false;
+  std::string to;          // the cluster file; "": plan::calibration_path()
+  std::vector<int> ranks;  // counts to measure, without a launcher; none: 1, 2, 4, ... to twice the cores
+  bool quick = false, float16 = false;
+};
+int doctor(const DoctorArgs& args);
 
 int list_checkpoints(const std::string& path);
 int verify_checkpoint(const std::string& path);

@@ -1,13 +1,11 @@
-// Commands about a recipe: training, its plan, its data.
+// Commands about a recipe: checking it, its keys, evaluating a model on its data.
 #include <iostream>
 #include <nlohmann/json.hpp>
 
 #include "app/commands.h"
 #include "base/log.h"
 #include "base/text.h"
-#include "comm/mpi.h"
 #include "recipe/recipe.h"
-#include "spec/freeze.h"
 #include "train/evaluate.h"
 #include "train/setup.h"
 
@@ -17,41 +15,6 @@ using Json = nlohmann::ordered_json;
 
 static recipe::Loaded load(const RecipeArgs& args, int ranks = 1) {
   return recipe::load(args.path, args.sets, ranks);
-}
-
-static plan::StepPlan plan_of(const RecipeArgs& args, int ranks) {
-  const recipe::Loaded loaded = load(args, ranks);
-  spec::ModelSpec model = train::open_spec(loaded.recipe);
-  spec::freeze(model, loaded.recipe.train.freeze);
-  train::check_context(loaded.recipe, model);
-  plan::StepShape shape = train::step_shape(loaded.recipe, true, ranks);
-  shape.comm_bytes = comm::buffer_bytes_on_one_node(ranks);
-  return plan::plan_step(model, shape);
-}
-
-int plan(const RecipeArgs& args, int ranks, bool json) {
-  const plan::StepPlan p = plan_of(args, ranks);
-  if (!json) {
-    std::cout << plan::text(p);
-    return 0;
-  }
-  Json out;
-  for (const plan::BillRow& row : p.bill) out["bytes"][row.id] = row.bytes;
-  out["total_bytes"] = p.total();
-  out["traffic"] = {{"all_gather", p.traffic.all_gather},
-                    {"reduce_scatter", p.traffic.reduce_scatter},
-                    {"all_reduce", p.traffic.all_reduce}};
-  out["paper_traffic"] = p.paper_traffic;
-  out["train_ops"] = p.train.ops.size();
-  out["train_fingerprint"] = fingerprint(p.train);
-  std::cout << out.dump(2) << "\n";
-  return 0;
-}
-
-int explain(const RecipeArgs& args, int ranks) {
-  const plan::StepPlan p = plan_of(args, ranks);
-  std::cout << schedule::text(p.train) << "\n" << plan::text(p);
-  return 0;
 }
 
 int check(const RecipeArgs& args) {

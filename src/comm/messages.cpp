@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "comm/mpi.h"
 #include "comm/peers.h"
 #include "comm/ranks.h"
 #include "comm/sum.h"
@@ -22,7 +23,7 @@ constexpr std::int64_t kMessage = 1 << 20;
 constexpr std::int64_t kLargestSmallMessage = 1 << 30;
 // Pieces of a reduction: small enough to stay in a core's cache between arriving and being added.
 constexpr std::int64_t kLargestPiece = 512 << 10, kSmallestPiece = 4 << 10;
-constexpr std::int64_t kStagingBytes = 16 << 20;
+constexpr std::int64_t kStagingBytes = kMessageBufferBytes;
 // While one piece is added the next is under way.
 constexpr int kSlots = 2;
 

@@ -13,6 +13,8 @@ bool launched();
 
 // What each rank will hold for transport when a launcher starts so many on one node: Communicator::buffer_bytes.
 std::int64_t buffer_bytes_on_one_node(int ranks);
+// The same for ranks on several nodes: at most so much.
+inline constexpr std::int64_t kMessageBufferBytes = 16 << 20;
 
 class Troubles;
 

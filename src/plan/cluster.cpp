@@ -205,8 +205,10 @@ std::string cluster_text(const Cluster& cluster) {
   nlohmann::ordered_json all = recipe::section_json(recipe::keys_of<Cluster>(), cluster);
   std::string out;
   for (const auto& [name, value] : all.items()) {
-    if (name != "nodes" && !(name == "between" && cluster.between == Link{}))
-      out += cat(name, ": ", flow(value), "\n");
+    const bool absent = (name == "between" && cluster.between == Link{}) ||
+                        (name == "about" && cluster.about.empty()) ||
+                        (name == "calibrated" && !cluster.calibrated);
+    if (name != "nodes" && !absent) out += cat(name, ": ", flow(value), "\n");
   }
   out += "nodes:\n";
   for (const auto& node : all["nodes"]) {

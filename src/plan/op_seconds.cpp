@@ -43,14 +43,15 @@ class KernelSeconds {
     return sum;
   }
 
- private:
-  using Key = std::tuple<Kernel, std::int64_t, std::int64_t, std::int64_t, double>;
-
   double of(const Work& work) {
     const auto [it, fresh] = known_.try_emplace({work.kernel, work.m, work.n, work.k, work.amount()}, 0);
     if (fresh) it->second = node_.call_seconds + measure(work);
     return it->second;
   }
+
+ private:
+  using Key = std::tuple<Kernel, std::int64_t, std::int64_t, std::int64_t, double>;
+
   double measure(const Work& work) const {
     const std::vector<const Rate*>* const rates = rates_of(work.kernel);
     if (rates == nullptr) return work.bytes / node_.memory_bandwidth;
@@ -141,7 +142,8 @@ double moving_seconds(const schedule::Schedule& list, const Op& op, const spec::
 }
 
 // Ops with equal marks take equally long.
-std::tuple<OpKind, int, std::int64_t, std::int64_t> mark_of(const schedule::Schedule& list, const Op& op) {
+using Mark = std::tuple<OpKind, int, std::int64_t, std::int64_t>;
+Mark mark_of(const schedule::Schedule& list, const Op& op) {
   std::int64_t outputs = 0, gradients = 0;
   for (const schedule::SlotId id : op.births) {
     const schedule::Slot& slot = list.slots[static_cast<std::size_t>(id)];
@@ -158,7 +160,7 @@ std::vector<double> op_seconds(const schedule::Schedule& list, const spec::Model
   const Node& node = cluster.node_for(shape.partition.ranks);
   KernelSeconds kernels(cluster, node, shape.dtype);
   const LinkSeconds links(cluster, node, shape.partition.ranks);
-  std::map<std::tuple<OpKind, int, std::int64_t, std::int64_t>, double> known;
+  std::map<Mark, double> known;
   std::vector<double> seconds;
   for (const Op& op : list.ops) {
     const auto [it, fresh] = known.try_emplace(mark_of(list, op), 0);
@@ -166,6 +168,21 @@ std::vector<double> op_seconds(const schedule::Schedule& list, const spec::Model
       it->second =
           kernels.of(work_of(list, op, model, shape)) + moving_seconds(list, op, model, shape, links);
     seconds.push_back(it->second);
+  }
+  return seconds;
+}
+
+std::map<Kernel, double> kernel_seconds(const schedule::Schedule& list, const spec::ModelSpec& model,
+                                        const StepShape& shape, const Cluster& cluster) {
+  KernelSeconds kernels(cluster, cluster.node_for(shape.partition.ranks), shape.dtype);
+  std::map<Mark, std::vector<Work>> known;
+  std::map<Kernel, double> seconds;
+  for (const Op& op : list.ops) {
+    if (op.lane != schedule::Lane::compute) continue;
+    const auto [it, fresh] = known.try_emplace(mark_of(list, op));
+    if (fresh) it->second = work_of(list, op, model, shape);
+    for (const Work& work : it->second)
+      seconds[work.kernel] += static_cast<double>(work.calls) * kernels.of(work);
   }
   return seconds;
 }

@@ -12,7 +12,7 @@ constexpr double kMiB = 1 << 20;
 // Measured on Debian 12 with Open MPI 4.1, oneDNN 2.6 and HDF5 1.10, two cores; in MiB.
 constexpr double kCode = 26.0;  // pages of code and data that a run touches, and small objects: 25.3 to 26.5
 constexpr double kMpi = 7.7;    // Open MPI of one process beside its windows: 7.2 to 8.2
-constexpr double kProducts = 2.0;     // oneDNN's kernels of fp32 products
+constexpr double kProducts = 2.5;     // what oneDNN keeps for fp32 products beside packed operands: -6 to 16
 constexpr double kOperandCopies = 2;  // its packed operands stay in the heap: copies of the largest
 constexpr double kEntry = 512;        // bytes an entry of a vocabulary: 360 (gpt2) to 640 (llama3)
 
@@ -24,11 +24,13 @@ double packed(std::int64_t columns, std::int64_t depth) {
   return 4.0 * static_cast<double>(std::min(columns, kPackedWidth) * std::min(depth, kPackedDepth));
 }
 
-// The largest products backward makes: of the MLP's gradient with its weights, and with its inputs.
+// The largest products backward makes: of the MLP's gradient with its weights, and with its inputs. Products of float16
+// are made of fp32 tiles 512 wide.
 double product_scratch(const spec::ModelSpec& model, const StepShape& shape) {
-  if (shape.element_bytes != 4) return 0;
-  const double operands =
-      packed(model.intermediate, model.hidden) + packed(model.intermediate, shape.train_shape().tokens);
+  if (shape.dtype == recipe::ModelDtype::bfloat16) return 0;
+  const std::int64_t width =
+      shape.element_bytes == 4 ? model.intermediate : std::min(model.intermediate, 512);
+  const double operands = packed(width, model.hidden) + packed(width, shape.train_shape().tokens);
   const double threads = static_cast<double>(shape.process.threads) * 4 * kPackedDepth * kPackedDepth;
   return kProducts * kMiB + kOperandCopies * operands + threads;
 }

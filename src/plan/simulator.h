@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstdint>
+#include <map>
 #include <vector>
 
 #include "plan/cluster.h"
@@ -14,6 +15,10 @@ namespace zt::plan {
 // Seconds each op of the list takes by itself, when nothing else goes on.
 std::vector<double> op_seconds(const schedule::Schedule& list, const spec::ModelSpec& model,
                                const StepShape& shape, const Cluster& cluster);
+
+// Seconds of a step's compute lane by kernel, when nothing else goes on.
+std::map<Kernel, double> kernel_seconds(const schedule::Schedule& list, const spec::ModelSpec& model,
+                                        const StepShape& shape, const Cluster& cluster);
 
 // When one op ran. Seconds from the start of its step.
 struct Span {

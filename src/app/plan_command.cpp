@@ -1,0 +1,144 @@
+// zerotrain plan and explain: a recipe's step on any number of ranks of any device, from a laptop.
+#include <chrono>
+#include <filesystem>
+#include <iostream>
+
+#include "app/commands.h"
+#include "app/plan_report.h"
+#include "base/error.h"
+#include "base/file.h"
+#include "base/log.h"
+#include "base/text.h"
+#include "comm/mpi.h"
+#include "measure/checkup.h"
+#include "plan/estimates.h"
+#include "plan/recipe_shape.h"
+#include "spec/freeze.h"
+#include "train/setup.h"
+
+namespace zt::app {
+namespace {
+
+// The shape of a step on one of `ranks` processes, of a node of the cluster or of this machine.
+plan::StepShape shape_on(const recipe::Recipe& r, int ranks, const std::optional<plan::Cluster>& cluster) {
+  if (cluster && cluster->backend == plan::Backend::cuda) return plan::step_shape(r, true, ranks);
+  plan::StepShape shape = train::step_shape(r, true, ranks);
+  std::int64_t together = ranks;
+  if (cluster) {
+    const plan::Node& node = cluster->node_for(ranks);
+    together = std::min<std::int64_t>(ranks, node.ranks);
+    shape.process.threads = static_cast<int>(node.threads);
+  }
+  shape.comm_bytes = together == ranks ? comm::buffer_bytes_on_one_node(ranks) : comm::kMessageBufferBytes;
+  return shape;
+}
+
+std::int64_t needs_on(const plan::StepPlan& p, const std::optional<plan::Cluster>& cluster) {
+  const bool device = cluster && cluster->backend == plan::Backend::cuda;
+  return device ? p.total() + cluster->library_bytes : p.process_bytes();
+}
+
+// The named device; else this machine, where it is calibrated for so many ranks.
+void find_cluster(const PlanArgs& args, PlanReport* report) {
+  if (!args.device.empty()) {
+    report->cluster = plan::open_cluster(args.device);
+    report->cluster->node_for(args.ranks);
+  } else if (const std::string path = plan::calibration_path(); !std::filesystem::exists(path)) {
+    report->no_time = "no times: name a --device, or measure this machine: zerotrain doctor --calibrate";
+  } else {
+    try {
+      plan::Cluster cluster = plan::open_cluster(path);
+      cluster.node_for(args.ranks);
+      report->cluster = std::move(cluster);
+    } catch (const Error& e) {
+      report->no_time =
+          cat("no times: ", e.problem(), e.hint().empty() ? "" : cat("; ", e.hint()), "; or name a --device");
+    }
+  }
+  const auto now = std::chrono::system_clock::to_time_t(std::chrono::system_clock::now());
+  if (report->cluster) report->age = measure::age_text(*report->cluster, now);
+}
+
+// What other tools would say of the same states.
+std::string estimates_of(const PlanReport& r) {
+  plan::EstimateAsk ask;
+  ask.ranks = r.shape.partition.ranks;
+  ask.stage = static_cast<int>(r.recipe.zero.stage);
+  for (const char* id : {"parameters", "master_copy", "moments", "gradients"})
+    ask.ours += static_cast<double>(bytes_of(r.plan.bill, id));
+  ask.tokens = static_cast<double>(r.shape.rows * r.shape.sequence_length);
+  ask.sequence_length = static_cast<double>(r.shape.sequence_length);
+  ask.wire_weight = r.shape.element_bytes;
+  ask.wire_gradient = r.shape.wire_bytes;
+  ask.recompute = r.recipe.memory.recompute.kind == recipe::Recompute::Kind::full;
+  if (r.cluster) {
+    const plan::Node& node = r.cluster->node_for(r.shape.partition.ranks);
+    ask.ranks_per_node = node.ranks;
+    for (const plan::Rate& rate : node.rates)
+      if (rate.kernel == plan::Kernel::product && rate.dtype == r.shape.dtype)
+        ask.flops = std::max(ask.flops, rate.per_second);
+    const bool several = r.shape.partition.ranks > node.ranks;
+    ask.bandwidth = several ? std::min(r.cluster->between.bandwidth,
+                                       node.ranks > 1 ? node.gather.bandwidth : r.cluster->between.bandwidth)
+                            : node.gather.bandwidth;
+  }
+  return plan::estimates_text(r.model, ask);
+}
+
+PlanReport report_of(const PlanArgs& args) {
+  PlanReport r;
+  r.recipe = recipe::load(args.recipe.path, args.recipe.sets, args.ranks).recipe;
+  r.model = train::open_spec(r.recipe);
+  spec::freeze(r.model, r.recipe.train.freeze);
+  train::check_context(r.recipe, r.model);
+  find_cluster(args, &r);
+  r.shape = shape_on(r.recipe, args.ranks, r.cluster);
+  r.plan = plan_step(r.model, r.shape);
+  r.needed = needs_on(r.plan, r.cluster);
+  if (r.cluster)
+    if (const std::int64_t bytes = r.cluster->memory_of_rank(args.ranks); bytes > 0) r.available = bytes;
+  const plan::Room room{r.available,
+                        [&](const recipe::Recipe& other) { return shape_on(other, args.ranks, r.cluster); },
+                        [&](const plan::StepPlan& p) { return needs_on(p, r.cluster); }};
+  if (!r.fits()) r.nearest = nearest_fit(r.recipe, r.model, room);
+  if (r.cluster) {
+    r.time = step_time(r.model, r.shape, r.plan, *r.cluster);
+    if (r.fits()) r.advice = best_changes(r.recipe, r.model, *r.cluster, room, r.time->seconds);
+    if (args.search) r.search = search(r.recipe, r.model, *r.cluster, room);
+  }
+  if (args.estimates) r.estimates = estimates_of(r);
+  return r;
+}
+
+void write(const std::string& path, const std::string& text) {
+  write_file(path, text);
+  log::info(cat("wrote ", path));
+}
+
+}  // namespace
+
+int plan(const PlanArgs& args) {
+  const PlanReport r = report_of(args);
+  if (args.search && !r.cluster)
+    throw Error(Blame::usage, "a search compares times, and there is no device to compare them on",
+                r.no_time);
+  if (args.json)
+    std::cout << json(r).dump(2) << "\n";
+  else
+    std::cout << text(r);
+  if (!args.html.empty()) write(args.html, page(r));
+  if (!args.svg.empty()) write(args.svg, picture(r));
+  return r.fits() ? 0 : exit_status(Blame::machine);
+}
+
+int explain(const RecipeArgs& args, int ranks) {
+  const recipe::Recipe r = recipe::load(args.path, args.sets, ranks).recipe;
+  spec::ModelSpec model = train::open_spec(r);
+  spec::freeze(model, r.train.freeze);
+  train::check_context(r, model);
+  const plan::StepPlan p = plan_step(model, shape_on(r, ranks, std::nullopt));
+  std::cout << schedule::text(p.train) << "\n" << plan::text(p);
+  return 0;
+}
+
+}  // namespace zt::app
