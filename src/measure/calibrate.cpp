@@ -18,12 +18,11 @@ plan::Node measure_node(comm::Communicator& ranks, const Options& options) {
   node.call_seconds = measure_call_seconds(ranks, options);
   node.memory_bandwidth = measure_memory_bandwidth(ranks, options);
   options.say("collectives");
-  const Links links = measure_links(ranks, options);
-  node.gather = links.gather;
-  node.reduce = links.reduce;
-  const Overlap overlap = measure_overlap(ranks, options);
-  node.overlap_compute = overlap.compute;
-  node.overlap_comm = overlap.comm;
+  const Moving moving = measure_moving(ranks, options);
+  node.gather = moving.gather;
+  node.reduce = moving.reduce;
+  node.overlap_compute = moving.overlap_compute;
+  node.overlap_comm = moving.overlap_comm;
   for (const recipe::ModelDtype dtype : options.dtypes) {
     const std::vector<plan::Rate> rates = kernel_rates(ranks, dtype, node.call_seconds, options);
     node.rates.insert(node.rates.end(), rates.begin(), rates.end());

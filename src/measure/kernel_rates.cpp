@@ -25,23 +25,6 @@ namespace {
 
 Pace pace_of(const Options& options) { return options.quick ? Pace{0.005, 3} : Pace{}; }
 
-exec::HostBatch random_batch(const Probe& p) {
-  exec::HostBatch batch;
-  batch.bounds.push_back(0);
-  const RandomStream random;
-  const auto token = [&](std::int64_t at) {
-    return static_cast<std::int32_t>(random.u64(static_cast<std::uint64_t>(at)) %
-                                     static_cast<std::uint64_t>(p.vocab));
-  };
-  for (std::int64_t i = 0; i < p.tokens(); ++i) {
-    batch.tokens.push_back(token(i));
-    batch.targets.push_back(token(i + 1));
-    batch.positions.push_back(static_cast<std::int32_t>(i % p.length));
-    if ((i + 1) % p.length == 0) batch.bounds.push_back(static_cast<std::int32_t>(i + 1));
-  }
-  return batch;
-}
-
 exec::EngineOptions engine_options(const Probe& p, Dtype dtype, Times& times) {
   exec::EngineOptions o;
   o.shape.sequence_length = p.length;
@@ -61,18 +44,17 @@ void time_probe(comm::Communicator& ranks, const Probe& probe, Dtype dtype, cons
   const exec::HostBatch batch = random_batch(probe);
   std::uint32_t step = 0;
   std::map<Size, std::vector<double>> rounds;
-  bool warm = false;
-  const auto one_step = [&] {
-    if (!warm) times.clear();  // the steps before the first round
-    ++step;
-    engine.train_step({&batch, 1}, batch.supervised(), step, kernels::AdamW{.t = step}, 1.0);
-  };
-  play_rounds(ranks, pace, one_step, [&](double) {
-    for (const auto& [size, time] : times)
-      rounds[size].push_back(time.seconds / static_cast<double>(time.calls));
-    times.clear();
-    warm = true;
-  });
+  play_rounds(
+      ranks, pace,
+      [&] {
+        ++step;
+        engine.train_step({&batch, 1}, batch.supervised(), step, kernels::AdamW{.t = step}, 1.0);
+      },
+      [&] { times.clear(); },
+      [&](double) {
+        for (const auto& [size, time] : times)
+          rounds[size].push_back(time.seconds / static_cast<double>(time.calls));
+      });
   std::vector<double> mine;
   for (const auto& [size, values] : rounds) mine.push_back(median(values));
   const std::vector<double> mean = mean_over_ranks(ranks, mine);

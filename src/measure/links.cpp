@@ -1,51 +1,13 @@
 #include "measure/links.h"
 
 #include <algorithm>
-#include <atomic>
-#include <cmath>
-#include <exception>
-#include <thread>
 
-#include "device/arena.h"
-#include "kernels/kernels.h"
+#include "exec/engine.h"
+#include "measure/probes.h"
 #include "measure/rounds.h"
+#include "measure/timed_ranks.h"
 
 namespace zt::measure {
-namespace {
-
-std::vector<std::int64_t> sizes_of(bool quick) {
-  if (quick) return {4 << 10, 64 << 10, 1 << 20};
-  return {4 << 10, 32 << 10, 256 << 10, 1 << 20, 4 << 20, 16 << 20, 64 << 20};
-}
-
-// Elements of a rank's slice of a buffer of `bytes`.
-std::int64_t slice_of(std::int64_t bytes, const comm::Communicator& ranks) {
-  return std::max<std::int64_t>(16, bytes / 4 / ranks.size() / 16 * 16);
-}
-
-// Seconds of a collective over slices of several sizes.
-template <typename Collective>
-plan::Link measure(comm::Communicator& ranks, const Options& options, const Collective& collective) {
-  const Pace pace = options.quick ? Pace{0.005, 3} : Pace{};
-  const std::vector<std::int64_t> sizes = sizes_of(options.quick);
-  const device::Arena memory(2 * slice_of(sizes.back(), ranks) * ranks.size() * 4, "measuring messages");
-  std::vector<double> moved, seconds;
-  for (const std::int64_t bytes : sizes) {
-    const std::int64_t slice = slice_of(bytes, ranks), whole = slice * ranks.size() * 4;
-    // Two buffers in turn, as two blocks of a model.
-    bool second = false;
-    seconds.push_back(seconds_of(ranks, pace, [&] {
-      collective(memory.at(second ? whole : 0), slice);
-      second = !second;
-    }));
-    moved.push_back(static_cast<double>(whole - slice * 4));
-  }
-  plan::Link link = fit_link(moved, seconds);
-  link.latency /= ranks.size() - 1;  // a plan counts that many messages
-  return link;
-}
-
-}  // namespace
 
 // Least squares of (latency + bytes / bandwidth - seconds) / seconds.
 plan::Link fit_link(const std::vector<double>& bytes, const std::vector<double>& seconds) {
@@ -67,92 +29,102 @@ plan::Link fit_link(const std::vector<double>& bytes, const std::vector<double>&
   return {wxx / wxy, 0};  // the best line through the origin
 }
 
-Links measure_links(comm::Communicator& ranks, const Options& options) {
-  if (ranks.size() == 1) return {};
-  return {measure(ranks, options,
-                  [&](std::byte* whole, std::int64_t slice) { ranks.all_gather(whole, slice * 4); }),
-          measure(ranks, options, [&](std::byte* whole, std::int64_t slice) {
-            ranks.reduce_scatter(whole, Dtype::f32, Dtype::f32, slice);
-          })};
-}
-
 namespace {
 
-// One rank's two lanes.
-class TwoLanes {
- public:
-  TwoLanes(comm::Communicator& ranks, const Options& options)
-      : ranks_(ranks),
-        seconds_(options.quick ? 0.02 : 0.4),
-        slice_(slice_of(options.quick ? 256 << 10 : 8 << 20, ranks)),
-        buffers_(2 * slice_ * ranks.size() * 4, "measuring messages"),
-        matrices_(3 * kWidth * kWidth * 4, "measuring products"),
-        kernels_(kernels::make_cpu_kernels()) {}
+exec::EngineOptions sliced_options(const Probe& p, int ranks, bool lanes) {
+  exec::EngineOptions o;
+  o.shape.sequence_length = p.length;
+  o.shape.rows = o.shape.eval_rows = p.rows;
+  o.shape.policy.zero.gather_weights = true;
+  o.shape.policy.zero.reduce = schedule::ReduceEvery::micro;
+  o.shape.partition = plan::Partition::of_stage(3, ranks, o.shape.policy.zero.reduce);
+  o.lanes.threads = lanes;
+  return o;
+}
 
-  Overlap measure();
-
- private:
-  static constexpr std::int64_t kWidth = 512;
-
-  void multiply() {
-    const auto matrix = [&](std::int64_t i) {
-      return View(matrices_.as<float>(i * kWidth * kWidth * 4), kWidth, kWidth);
-    };
-    kernels_->linear({matrix(0), matrix(1), {}, matrix(2)});
-  }
-  void gather(std::int64_t i) {
-    ranks_.all_gather(buffers_.at(i % 2 * slice_ * ranks_.size() * 4), slice_ * 4);
-  }
-
-  comm::Communicator& ranks_;
-  double seconds_;
-  std::int64_t slice_;
-  device::Arena buffers_, matrices_;
-  std::unique_ptr<kernels::Kernels> kernels_;
+// What steps of one model took on this rank.
+struct Steps {
+  double seconds = 0, moving = 0;  // of a step (the median over rounds), and of its collectives
+  MessageTimes gathers, reductions;
 };
 
-Overlap TwoLanes::measure() {
-  const Pace pace{seconds_, 3};
-  std::int64_t turn = 0;
-  const double product = seconds_of(ranks_, pace, [&] { multiply(); });
-  const double alone = seconds_of(ranks_, pace, [&] { gather(turn++); });
-  const auto gathers = static_cast<std::int64_t>(std::ceil(seconds_ / alone));
-  std::vector<double> computing, moving;
-  for (int round = 0; round < 3; ++round) {
-    ranks_.barrier();
-    std::atomic<bool> done{false};
-    double moved = 0;
-    std::exception_ptr failed;
-    std::jthread lane([&] {
-      const double start = now();
-      try {
-        for (std::int64_t i = 0; i < gathers; ++i) gather(i);
-      } catch (...) {
-        failed = std::current_exception();
-      }
-      moved = now() - start;
-      done = true;
-    });
-    std::int64_t products = 0;
-    const double start = now();
-    while (!done) {
-      multiply();
-      ++products;
+double total(const MessageTimes& times) {
+  double seconds = 0;
+  for (const auto& [bytes, time] : times) seconds += time.seconds;
+  return seconds;
+}
+
+Steps play(comm::Communicator& ranks, const Probe& probe, const Pace& pace, bool lanes) {
+  const spec::ModelSpec model = model_of(probe);
+  TimedRanks timed(ranks);
+  exec::Engine engine(model, sliced_options(probe, ranks.size(), lanes), &timed);
+  shard::initialise(engine.params(), model, 1);
+  engine.gather_weights();
+  const exec::HostBatch batch = random_batch(probe);
+  std::uint32_t step = 0, warm = 0;
+  std::vector<double> seconds;
+  play_rounds(
+      ranks, pace,
+      [&] {
+        ++step;
+        engine.train_step({&batch, 1}, batch.supervised() * ranks.size(), step, kernels::AdamW{.t = step},
+                          1.0);
+      },
+      [&] {
+        if (!seconds.empty()) return;
+        timed.gathers = timed.reductions = {};
+        warm = step;
+      },
+      [&](double each) { seconds.push_back(each); });
+  const double moving = (total(timed.gathers) + total(timed.reductions)) / (step - warm);
+  return {median(seconds), moving, timed.gathers, timed.reductions};
+}
+
+// Points of a line: bytes that moved, and seconds that took.
+struct Points {
+  std::vector<double> bytes, seconds;
+  void add(const MessageTimes& times) {
+    for (const auto& [moved, time] : times) {
+      bytes.push_back(static_cast<double>(moved));
+      seconds.push_back(time.seconds / static_cast<double>(time.calls));
     }
-    computing.push_back(static_cast<double>(products) * product / (now() - start));
-    lane.join();
-    if (failed) std::rethrow_exception(failed);
-    moving.push_back(static_cast<double>(gathers) * alone / moved);
   }
-  const std::vector<double> mean = mean_over_ranks(ranks_, {median(computing), median(moving)});
-  return {std::clamp(mean[0], 0.01, 1.0), std::clamp(mean[1], 0.01, 1.0)};
+  plan::Link link(comm::Communicator& ranks) const {
+    plan::Link line = fit_link(bytes, mean_over_ranks(ranks, seconds));
+    line.latency /= ranks.size() - 1;
+    return line;
+  }
+};
+
+// Of a cache's size to one that comes from memory.
+std::vector<Probe> sliced_probes(bool quick) {
+  using spec::Family;
+  if (quick) return {{Family::llama, 2, 128, 4, 344, 256, 64, 2}};
+  return {{Family::gpt2, 4, 64, 4, 256, 256, 64, 4},
+          {Family::llama, 4, 128, 4, 344, 256, 128, 8},
+          {Family::gpt2, 6, 256, 8, 1024, 256, 256, 4},
+          {Family::llama, 4, 512, 8, 1376, 4096, 256, 2},
+          {Family::gpt2, 3, 768, 12, 3072, 8192, 256, 1}};
 }
 
 }  // namespace
 
-Overlap measure_overlap(comm::Communicator& ranks, const Options& options) {
+Moving measure_moving(comm::Communicator& ranks, const Options& options) {
   if (ranks.size() == 1) return {};
-  return TwoLanes(ranks, options).measure();
+  const Pace pace = options.quick ? Pace{0.01, 3} : Pace{0.3, 3};
+  Points gathers, reductions;
+  double moving = 0, not_hidden = 0;
+  for (const Probe& probe : sliced_probes(options.quick)) {
+    const Steps in_line = play(ranks, probe, pace, false), lanes = play(ranks, probe, pace, true);
+    gathers.add(in_line.gathers);
+    reductions.add(in_line.reductions);
+    moving += in_line.moving / in_line.seconds;
+    not_hidden += (lanes.seconds - in_line.seconds + in_line.moving) / in_line.seconds;
+  }
+  // Computing at speed c while as much time passes as moving takes at speed c costs (1 - c) / c of it.
+  const std::vector<double> mean = mean_over_ranks(ranks, {not_hidden / moving});
+  const double speed = 1 / (1 + std::clamp(mean.front(), 0.0, 4.0));
+  return {gathers.link(ranks), reductions.link(ranks), speed, speed};
 }
 
 }  // namespace zt::measure

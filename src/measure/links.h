@@ -5,22 +5,21 @@
 
 namespace zt::measure {
 
-struct Links {
+// What steps over several ranks show of messages inside a node.
+struct Moving {
   plan::Link gather, reduce;
+  double overlap_compute = 1, overlap_comm = 1;  // as in plan::Node
 };
-// The line latency + moved / bandwidth that fits all measured sizes best by relative error; moved = (N-1)/N of the
-// whole buffer, and latency that of N-1 messages. One rank: infinitely fast is 0. Collective.
-Links measure_links(comm::Communicator& ranks, const Options& options);
 
-// latency and bandwidth that fit seconds over bytes. Neither is below 0; a line that falls has no end of bandwidth,
-// which is told as the best one seen.
+// Trains models whose weights are sliced, all of `ranks` together. Collectives are timed as a step meets them, so a rank
+// waits for the others as it will in a run: the lines latency + moved / bandwidth fit their times best, where moved is
+// (N-1)/N of the whole buffer and latency that of N-1 messages. Then the same steps run in two lanes: if all moving hid
+// behind computing they would save its time, and what they save less is how much both slow each other down, here told
+// as the same speed for both. One rank: nothing moves. Collective.
+Moving measure_moving(comm::Communicator& ranks, const Options& options);
+
+// latency and bandwidth that fit seconds over bytes best by relative error. Neither is below 0; of a line that falls, the
+// bandwidth is the best one seen.
 plan::Link fit_link(const std::vector<double>& bytes, const std::vector<double>& seconds);
-
-// Speeds of computing and of moving while the other goes on, as a share of alone: each rank multiplies on one thread and
-// gathers on another, as lanes do. Collective.
-struct Overlap {
-  double compute = 1, comm = 1;
-};
-Overlap measure_overlap(comm::Communicator& ranks, const Options& options);
 
 }  // namespace zt::measure

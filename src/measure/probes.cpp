@@ -2,6 +2,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/random.h"
+
 namespace zt::measure {
 
 using spec::Family;
@@ -21,6 +23,7 @@ std::vector<Probe> probes(bool quick) {
       {llama, 6, 256, 4, 688, 4096, 512, 1},     // 512
       {llama, 4, 512, 8, 1376, 8192, 64, 1},     // 64
       {llama, 4, 512, 8, 1376, 8192, 256, 4},    // 1,024
+      {llama, 3, 256, 4, 688, 256, 1024, 1},     // 1,024 in one document
       {gpt, 3, 768, 12, 3072, 8192, 64, 1},      // 64
       {gpt, 3, 768, 12, 3072, 8192, 256, 1},     // 256
       {gpt, 2, 768, 12, 3072, 8192, 1024, 1},    // 1,024
@@ -41,6 +44,23 @@ spec::ModelSpec model_of(const Probe& p) {
               {"intermediate_size", p.inner},   {"max_position_embeddings", p.length},
               {"tie_word_embeddings", true}};
   return spec::from_config(config, "a probe");
+}
+
+exec::HostBatch random_batch(const Probe& p) {
+  exec::HostBatch batch;
+  batch.bounds.push_back(0);
+  const RandomStream random;
+  const auto token = [&](std::int64_t at) {
+    return static_cast<std::int32_t>(random.u64(static_cast<std::uint64_t>(at)) %
+                                     static_cast<std::uint64_t>(p.vocab));
+  };
+  for (std::int64_t i = 0; i < p.tokens(); ++i) {
+    batch.tokens.push_back(token(i));
+    batch.targets.push_back(token(i + 1));
+    batch.positions.push_back(static_cast<std::int32_t>(i % p.length));
+    if ((i + 1) % p.length == 0) batch.bounds.push_back(static_cast<std::int32_t>(i + 1));
+  }
+  return batch;
 }
 
 }  // namespace zt::measure

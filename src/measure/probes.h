@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "measure/calibrate.h"
+#include "exec/engine.h"
 #include "spec/model.h"
 
 namespace zt::measure {
@@ -17,5 +17,7 @@ struct Probe {
 };
 std::vector<Probe> probes(bool quick);
 spec::ModelSpec model_of(const Probe& probe);
+// Full rows of random tokens, each one document, every token supervised.
+exec::HostBatch random_batch(const Probe& probe);
 
 }  // namespace zt::measure

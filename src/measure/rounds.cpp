@@ -25,7 +25,7 @@ std::vector<double> mean_over_ranks(comm::Communicator& ranks, const std::vector
 }
 
 void play_rounds(comm::Communicator& ranks, const Pace& pace, const std::function<void()>& call,
-                 const std::function<void(double)>& after_round) {
+                 const std::function<void()>& before_round, const std::function<void(double)>& after_round) {
   constexpr double kMostCalls = 1e5;
   call();
   ranks.barrier();
@@ -35,6 +35,7 @@ void play_rounds(comm::Communicator& ranks, const Pace& pace, const std::functio
   const auto calls =
       static_cast<std::int64_t>(std::clamp(std::ceil(pace.seconds / std::max(once, 1e-9)), 1.0, kMostCalls));
   for (int round = 0; round < pace.rounds; ++round) {
+    before_round();
     ranks.barrier();
     const double start = now();
     for (std::int64_t i = 0; i < calls; ++i) call();
@@ -44,7 +45,7 @@ void play_rounds(comm::Communicator& ranks, const Pace& pace, const std::functio
 
 double seconds_of(comm::Communicator& ranks, const Pace& pace, const std::function<void()>& call) {
   std::vector<double> rounds;
-  play_rounds(ranks, pace, call, [&](double seconds) { rounds.push_back(seconds); });
+  play_rounds(ranks, pace, call, [] {}, [&](double seconds) { rounds.push_back(seconds); });
   return mean_over_ranks(ranks, {median(rounds)}).front();
 }
 

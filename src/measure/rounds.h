@@ -21,10 +21,10 @@ struct Pace {
 };
 
 // Calls `call` once to warm up and once to see how long it takes, then in rounds of as many calls as last
-// `pace.seconds`; all ranks start a round at the same time and make the same number of calls. `after_round` gets
-// this rank's seconds a call. Collective.
+// `pace.seconds`; all ranks start a round at the same time and make the same number of calls. `before_round` is called
+// first, `after_round` gets this rank's seconds a call. Collective.
 void play_rounds(comm::Communicator& ranks, const Pace& pace, const std::function<void()>& call,
-                 const std::function<void(double)>& after_round);
+                 const std::function<void()>& before_round, const std::function<void(double)>& after_round);
 
 // Seconds of one call: the median over rounds, then the mean over ranks. Collective.
 double seconds_of(comm::Communicator& ranks, const Pace& pace, const std::function<void()>& call);
