@@ -21,7 +21,11 @@ namespace {
 
 // The shape of a step on one of `ranks` processes, of a node of the cluster or of this machine.
 plan::StepShape shape_on(const recipe::Recipe& r, int ranks, const std::optional<plan::Cluster>& cluster) {
-  if (cluster && cluster->backend == plan::Backend::cuda) return plan::step_shape(r, true, ranks);
+  if (cluster && cluster->backend == plan::Backend::cuda) {
+    plan::StepShape shape = plan::step_shape(r, true, ranks);
+    shape.process.device_libraries = std::max<std::int64_t>(1, cluster->library_bytes);
+    return shape;
+  }
   plan::StepShape shape = train::step_shape(r, true, ranks);
   std::int64_t together = ranks;
   if (cluster) {
@@ -34,8 +38,7 @@ plan::StepShape shape_on(const recipe::Recipe& r, int ranks, const std::optional
 }
 
 std::int64_t needs_on(const plan::StepPlan& p, const std::optional<plan::Cluster>& cluster) {
-  const bool device = cluster && cluster->backend == plan::Backend::cuda;
-  return device ? p.total() + cluster->library_bytes : p.process_bytes();
+  return cluster && cluster->backend == plan::Backend::cuda ? p.total() : p.process_bytes();
 }
 
 // The named device; else this machine, where it is calibrated for so many ranks.

@@ -102,6 +102,14 @@ std::string rows_of(const StepPlan& plan, Place place, std::int64_t of) {
   return out;
 }
 
+std::string process_text(const StepPlan& plan) {
+  const std::string ranks = plan.process_ranks > 1 ? fmt::format(" of {} ranks", plan.process_ranks) : "";
+  const std::int64_t process = plan.process_bytes();
+  return fmt::format("memory of the process{}, as the system counts it (estimated)\n", ranks) +
+         line(cat("planned", ranks), process - sum(plan.bill, Place::host), process) +
+         rows_of(plan, Place::host, process) + line("process", process, process);
+}
+
 }  // namespace
 
 std::vector<BillRow> bill_of(const spec::ModelSpec& model, const StepShape& shape, const StepPlan& plan) {
@@ -116,12 +124,14 @@ std::vector<BillRow> bill_of(const spec::ModelSpec& model, const StepShape& shap
       {"gradients", cat("gradients, ", shape.grad_bytes == 4 ? "float32" : "bfloat16"), blocks.grads}};
   add_arena(rows, plan);
   add_workspace(rows, model, shape, plan.workspace);
-  const ProgramBytes program = program_bytes(model, shape);
+  const bool on_gpu = shape.process.device_libraries > 0;
+  const ProgramBytes program = on_gpu ? ProgramBytes{} : program_bytes(model, shape);
   rows.insert(rows.end(), {{"batches", "batches: ids, positions, targets", batches},
                            {"rotary_tables", "rotary tables", rope_table_bytes(model, shape.sequence_length)},
                            {"communication", "communication buffers", shape.comm_bytes},
                            {"half_precision_tiles", "tiles of half-precision products", shape.kernel_bytes},
                            {"checkpoint_staging", "copy that checkpoints are written from", blocks.snapshot},
+                           {"libraries", "libraries of the device", shape.process.device_libraries},
                            {"program", "program and libraries", program.program, Place::host},
                            {"kernel_scratch", "scratch of the kernels", program.scratch, Place::host},
                            {"tokenizer", "tokenizer", program.tokenizer, Place::host}});
@@ -145,11 +155,7 @@ std::string bill_text(const StepPlan& plan) {
   const std::int64_t total = plan.total();
   std::string out = "memory of a rank\n" + rows_of(plan, Place::device, total) + line("total", total, total);
   out += fmt::format("the arena is fullest in `{}`\n", plan.busiest);
-  const std::string ranks = plan.process_ranks > 1 ? fmt::format(" of {} ranks", plan.process_ranks) : "";
-  out += fmt::format("memory of the process{}, as the system counts it (estimated)\n", ranks);
-  const std::int64_t process = plan.process_bytes();
-  out += line(cat("planned", ranks), process - sum(plan.bill, Place::host), process) +
-         rows_of(plan, Place::host, process) + line("process", process, process);
+  if (sum(plan.bill, Place::host) > 0) out += process_text(plan);
   const std::int64_t disk = sum(plan.bill, Place::disk);
   if (disk > 0)
     out += "disk of the run, over all ranks\n" + rows_of(plan, Place::disk, disk) + line("total", disk, disk);

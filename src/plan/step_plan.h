@@ -20,6 +20,8 @@ struct Process {
   int threads = 1;          // each rank computes with
   bool mpi = false;         // it speaks to other processes
   bool vocabulary = false;  // it holds a tokenizer with as many entries as the model
+  // Of a GPU: what its libraries hold there (contexts, workspaces). Then the device's bytes count, not the process's.
+  std::int64_t device_libraries = 0;
 };
 
 // What a run writes.
