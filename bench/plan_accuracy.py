@@ -6,18 +6,21 @@ Usage: bench/plan_accuracy.py [--calibrate-first] [--ranks 1,2,4] [--rounds 2] [
 Every recipe trains some steps on English text under mpirun (alone for one rank); the median of step_seconds over all
 rounds stands beside `zerotrain plan --json`. With --calibrate-first, `zerotrain doctor --calibrate` measures the
 machine for each number of ranks right before that number's runs. Prints a Markdown table for bench/records/; exits
-with 1 when a time is off by more than --limit. The machine should do nothing else.
+with 1 when a time is off by more than --limit. The machine should do nothing else: what other programs disturbed by more
+than --disturbance of the cores is done again, as often as --tries; then the least disturbed try counts.
 """
 
 import argparse
 import json
 import os
 import pathlib
+import resource
 import shutil
 import statistics
 import subprocess
 import sys
 import tempfile
+import time
 
 PROJECT = pathlib.Path(__file__).resolve().parent.parent
 
@@ -66,6 +69,17 @@ def recipe_of(entry, ranks, text, steps):
     }
 
 
+def busy_seconds():
+    """Of all cores since the machine began."""
+    user, nice, system, idle, iowait, irq, softirq, *_ = map(int, pathlib.Path("/proc/stat").read_text().split()[1:9])
+    return (user + nice + system + irq + softirq) / os.sysconf("SC_CLK_TCK")
+
+
+def child_seconds():
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
 class Bench:
     def __init__(self, options, folder):
         self.o = options
@@ -88,9 +102,29 @@ class Bench:
             sys.exit(f"{' '.join(map(str, arguments))} on {ranks} ranks failed:\n{done.stderr[-2000:]}")
         return done.stdout
 
+    def undisturbed(self, what, work):
+        """What `work` gives in a try during which other programs left the cores alone, or in the best of all tries."""
+        best = None
+        for _ in range(self.o.tries):
+            start, busy, children = time.monotonic(), busy_seconds(), child_seconds()
+            result = work()
+            others = busy_seconds() - busy - (child_seconds() - children)
+            share = max(0, others) / (time.monotonic() - start) / os.cpu_count()
+            if best is None or share < best[0]:
+                best = share, result
+            if share <= self.o.disturbance:
+                break
+            print(f"{what}: other programs took {share:.0%} of the cores", file=sys.stderr, flush=True)
+        return best[1]
+
     def calibrate(self, ranks):
         alone = ["--ranks", "1"] if ranks == 1 else []
-        self.call(ranks, "doctor", "--calibrate", "--to", self.cluster, *alone)
+
+        def measure():
+            self.call(ranks, "doctor", "--calibrate", "--to", self.cluster, *alone)
+            return self.cluster.read_text()
+
+        self.cluster.write_text(self.undisturbed(f"calibrating {ranks}", measure))
 
     def write(self, entry, ranks):
         path = self.folder / f"{entry[0]}-{ranks}.yaml"
@@ -103,6 +137,9 @@ class Bench:
 
     def measured(self, recipe, ranks):
         """Seconds of each step but the first ones."""
+        return self.undisturbed(recipe.stem, lambda: self.train(recipe, ranks))
+
+    def train(self, recipe, ranks):
         run = self.folder / "run"
         shutil.rmtree(run, ignore_errors=True)
         self.call(ranks, "--recipe", recipe, "--set", f"run.output_dir={run}")
@@ -132,16 +169,23 @@ def main():
     p.add_argument("--zerotrain", default=os.environ.get("ZEROTRAIN_BINARY", str(PROJECT / "build/release/zerotrain")))
     p.add_argument("--mpiexec", default="mpirun")
     p.add_argument("--text", type=pathlib.Path, default=PROJECT / "build/quickstart/devils-dictionary.txt")
-    p.add_argument("--cluster", type=pathlib.Path, help="the cluster file; the machine's own if not given")
+    p.add_argument("--cluster", type=pathlib.Path, help="the cluster file; needed without --calibrate-first")
     p.add_argument("--calibrate-first", action="store_true")
     p.add_argument("--ranks", default="1,2,4")
     p.add_argument("--rounds", type=int, default=2)
     p.add_argument("--steps", type=int, default=12)
     p.add_argument("--only", default="", help="recipes whose name contains this")
+    p.add_argument("--disturbance", type=float, default=0.05)
+    p.add_argument("--tries", type=int, default=3)
     p.add_argument("--limit", type=float, default=0.15)
     o = p.parse_args()
     if not o.text.exists():
         sys.exit(f"{o.text} is not there: --text names an English text; scripts/run makes this one")
+    if not o.cluster and not o.calibrate_first:
+        sys.exit("--cluster names the calibration, or --calibrate-first makes one")
+    if o.cluster:
+        o.cluster = o.cluster.resolve()
+    o.zerotrain = str(pathlib.Path(o.zerotrain).resolve())
     entries = [e for e in RECIPES if o.only in e[0]]
     results = {}
     with tempfile.TemporaryDirectory(prefix="plan-accuracy-") as folder:
@@ -157,8 +201,6 @@ def main():
                     seconds[entry[0]] += bench.measured(bench.write(entry, ranks), ranks)
             for entry in entries:
                 results[entry, ranks] = seconds[entry[0]], bench.planned(bench.write(entry, ranks), ranks)
-        if o.calibrate_first and not o.cluster:
-            shutil.copy(bench.cluster, "cluster.yaml")
     sys.exit(0 if table(results, o.limit) else 1)
 
 

@@ -122,7 +122,11 @@ std::vector<int> counts_of(const DoctorArgs& args) {
   return counts;
 }
 
-void announce(const std::vector<int>& counts, bool quick) {
+void announce(const std::vector<int>& counts, bool quick, double busy) {
+  constexpr double kQuiet = 0.15;  // cores
+  if (busy > kQuiet)
+    log::warn(
+        fmt::format("other programs keep {:.1f} cores busy; times will be too long, and plans too", busy));
   std::vector<std::string> words;
   for (const int n : counts) words.push_back(cat(n));
   log::info(cat(
@@ -163,11 +167,11 @@ std::string table(const plan::Cluster& c) {
   return out;
 }
 
-int calibrate_alone(const DoctorArgs& args, const fs::path& path) {
+int calibrate_alone(const DoctorArgs& args, const fs::path& path, double busy) {
   const std::int64_t resident = measure::resident_bytes();
   const std::vector<int> counts = counts_of(args);
   plan::Cluster cluster = begin(args, path, resident);
-  announce(counts, args.quick);
+  announce(counts, args.quick, busy);
   for (const int n : counts)
     comm::run_threads(n, kTimeout, [&](comm::Communicator& ranks) { measure_on(ranks, args, cluster); });
   finish(cluster, path);
@@ -176,7 +180,7 @@ int calibrate_alone(const DoctorArgs& args, const fs::path& path) {
   return 0;
 }
 
-int calibrate_world(const DoctorArgs& args, const fs::path& path, comm::Communicator& world) {
+int calibrate_world(const DoctorArgs& args, const fs::path& path, double busy, comm::Communicator& world) {
   const bool lead = world.rank() == 0;
   const std::int64_t resident = measure::resident_bytes();
   const auto node = world.split(color_of_host(world));
@@ -184,7 +188,7 @@ int calibrate_world(const DoctorArgs& args, const fs::path& path, comm::Communic
   comm::agree(world, comm::attempt([&] {
                 if (lead) cluster = begin(args, path, resident);
               }));
-  if (lead) announce({node->size()}, args.quick);
+  if (lead) announce({node->size()}, args.quick, busy);
   measure_on(*node, args, cluster);
   const plan::Link between =
       measure::measure_between(world, *node, options_of(args, world.size(), "", false));
@@ -198,14 +202,14 @@ int calibrate_world(const DoctorArgs& args, const fs::path& path, comm::Communic
   return 0;
 }
 
-int calibrate_under_launcher(const DoctorArgs& args, const fs::path& path) {
+int calibrate_under_launcher(const DoctorArgs& args, const fs::path& path, double busy) {
   comm::MpiSession session;
   const auto world = session.world(kTimeout);
   if (!args.ranks.empty())
     throw Error(Blame::usage, cat("--ranks was given, but the launcher started ", world->size()),
                 "leave --ranks out under mpirun or srun: what is started is measured");
   try {
-    return calibrate_world(args, path, *world);
+    return calibrate_world(args, path, busy, *world);
   } catch (const comm::AgreedError& e) {
     if (world->rank() == 0) log::error(e.what());
     return exit_status(e.blame());
@@ -221,7 +225,9 @@ int calibrate(const DoctorArgs& args) {
   if (fs::is_directory(path))
     throw Error(Blame::usage, cat(path.string(), " is a folder"),
                 "--to names the file to write: --to cluster.yaml");
-  return comm::launched() ? calibrate_under_launcher(args, path) : calibrate_alone(args, path);
+  // Before MPI starts, whose waiting ranks look busy too.
+  const double busy = measure::busy_cores(0.5);
+  return comm::launched() ? calibrate_under_launcher(args, path, busy) : calibrate_alone(args, path, busy);
 }
 
 // ---- the checkup

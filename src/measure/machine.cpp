@@ -5,9 +5,12 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
+#include <chrono>
 #include <ctime>
 #include <fstream>
+#include <thread>
 
 #include "base/text.h"
 #include "device/arena.h"
@@ -86,6 +89,27 @@ Disk disk_of(const std::filesystem::path& path) {
 }
 
 std::int64_t resident_bytes() { return kilobytes(value_of("/proc/self/status", "VmRSS")); }
+
+// Seconds that all cores have worked since the machine began: the first numbers of /proc/stat, of which the fourth and
+// fifth are idling and waiting for disks.
+static double worked_seconds() {
+  std::ifstream in("/proc/stat");
+  std::string cpu;
+  in >> cpu;
+  double sum = 0;
+  for (int i = 0; i < 7; ++i) {
+    double ticks = 0;
+    in >> ticks;
+    if (i != 3 && i != 4) sum += ticks;
+  }
+  return in ? sum / static_cast<double>(::sysconf(_SC_CLK_TCK)) : 0;
+}
+
+double busy_cores(double seconds) {
+  const double before = worked_seconds();
+  std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
+  return std::max(0.0, worked_seconds() - before) / seconds;
+}
 
 std::string utc_text(std::int64_t seconds) {
   const std::time_t time = seconds;

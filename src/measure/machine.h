@@ -31,6 +31,10 @@ Disk disk_of(const std::filesystem::path& path);
 // Memory of this process that is in use now, as the system counts it (VmRSS).
 std::int64_t resident_bytes();
 
+// How many cores all programs of this machine kept busy while this thread slept for so long; 0 where the system does not
+// tell.
+double busy_cores(double seconds);
+
 // 2026-11-30T04:00:00Z, and back; -1 for what is not such a time.
 std::string utc_text(std::int64_t seconds_since_1970);
 std::int64_t seconds_of_utc(const std::string& text);

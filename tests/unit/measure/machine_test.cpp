@@ -2,6 +2,9 @@
 
 #include <doctest/doctest.h>
 
+#include <atomic>
+#include <thread>
+
 #include "base/error.h"
 #include "measure/calibrate.h"
 #include "support/paths.h"
@@ -38,6 +41,18 @@ TEST_CASE("machine: times are written as UTC and read back") {
     CHECK(seconds_of_utc(utc_text(t)) == t);
   for (const char* text : {"", "yesterday", "2026-11-30", "2026-11-30T04:00:00", "2026-11-30T04:00:00Z "})
     CHECK(seconds_of_utc(text) == -1);
+}
+
+TEST_CASE("machine: a program that computes is seen beside one that sleeps") {
+  std::atomic<bool> done{false};
+  std::jthread busy([&] {
+    while (!done) {
+    }
+  });
+  const double cores = busy_cores(0.2);
+  done = true;
+  CHECK(cores > 0.5);
+  CHECK(cores < 1.2 * double(std::thread::hardware_concurrency()));
 }
 
 TEST_CASE("disk: a folder's disk is measured, and nothing stays in the folder") {
