@@ -20,7 +20,7 @@ std::unique_ptr<text::Tokenizer> open_tokenizer(const recipe::Recipe& r) {
   return nullptr;
 }
 
-static void check_vocabulary(const spec::ModelSpec& spec, const text::Tokenizer& tokenizer) {
+void check_vocabulary(const spec::ModelSpec& spec, const text::Tokenizer& tokenizer) {
   if (tokenizer.vocabulary() <= spec.vocab) return;
   const std::int32_t highest = tokenizer.vocabulary() - 1;
   throw Error(Blame::model,

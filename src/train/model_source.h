@@ -29,6 +29,9 @@ struct ModelSource {
 // The tokenizer a recipe names. `char` reads the training text. Errors: usage, data, model.
 std::unique_ptr<text::Tokenizer> open_tokenizer(const recipe::Recipe& recipe);
 
+// Error(model) where the tokenizer makes ids that the model has no rows for.
+void check_vocabulary(const spec::ModelSpec& spec, const text::Tokenizer& tokenizer);
+
 // Reads and checks the config, and for a folder every header of its files; no weights yet. A config from
 // scratch that does not say vocab_size, bos_token_id or eos_token_id takes the tokenizer's.
 ModelSource open_model(const recipe::Model& model, const text::Tokenizer& tokenizer);

@@ -150,7 +150,11 @@ std::optional<Setup> open_on_all(const recipe::Recipe& r, Use use, const Ranks& 
 
 spec::ModelSpec open_spec(const recipe::Recipe& r) {
   if (r.model.base) {
-    const std::filesystem::path folder = *r.model.base;
+    std::filesystem::path folder = *r.model.base;
+    // A checkpoint has the model's files in a folder of its own.
+    if (!std::filesystem::exists(folder / "config.json") &&
+        std::filesystem::exists(folder / "hf/config.json"))
+      folder /= "hf";
     return spec::from_config(exchange::read_config(folder), (folder / "config.json").string());
   }
   if (r.model.config.contains("vocab_size")) return spec::from_config(r.model.config, "model.config");

@@ -17,6 +17,7 @@
 #include "measure/product_rate.h"
 #include "spec/flops.h"
 #include "train/batches.h"
+#include "train/dry_run.h"
 #include "train/evaluate.h"
 #include "train/learning_rate.h"
 #include "train/loss_scale.h"
@@ -471,18 +472,14 @@ static int stopped_early(const comm::Communicator& comm, const StopRequests& sto
 
 int train(const recipe::Loaded& loaded, const TrainOptions& options, const StopRequests& stop,
           comm::Communicator& comm) {
+  if (options.dry_run) {
+    dry_run(loaded, ranks_of(options, comm), comm);
+    return 0;
+  }
   std::optional<Setup> opened = open_on_all(loaded.recipe, Use::training, ranks_of(options, comm), comm,
                                             [&stop] { return stop.pending() != nullptr; });
   if (!opened) return stopped_early(comm, stop);
-  Setup setup = *std::move(opened);
-  if (options.dry_run) {
-    if (comm.rank() > 0) return 0;
-    log::info(plan::text(plan::plan_step(setup.source.spec, step_shape(loaded.recipe, true, comm.size()))));
-    log::info(cat("dry run: recipe, model and data are good for ",
-                  steps_of(loaded.recipe.train, setup.data.train->rows()), " steps; nothing was written"));
-    return 0;
-  }
-  return Trainer(loaded, options, stop, comm, std::move(setup)).run();
+  return Trainer(loaded, options, stop, comm, *std::move(opened)).run();
 }
 
 }  // namespace zt::train

@@ -12,7 +12,7 @@ namespace zt::train {
 
 struct TrainOptions {
   bool dry_run =
-      false;  // everything is opened, checked and planned, the plan is printed, and nothing is written
+      false;  // everything is planned and compared, the plan is printed, and nothing is written: see dry_run.h
   Resume resume;
   std::string build;           // the program's version, for checkpoints
   int ranks_on_this_node = 1;  // they share its memory
