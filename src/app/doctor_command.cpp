@@ -62,7 +62,7 @@ plan::Cluster open_file(const fs::path& path, const std::string& host) {
 }
 
 // Everything that can be wrong with the file is found before minutes are spent on measuring.
-plan::Cluster begin(const DoctorArgs& args, const fs::path& path, std::int64_t resident) {
+plan::Cluster begin(const DoctorArgs& args, const fs::path& path) {
   const measure::Machine machine = measure::this_machine();
   if (path.has_parent_path() && args.to.empty()) fs::create_directories(path.parent_path());
   plan::Cluster cluster = open_file(path, machine.host);
@@ -71,7 +71,6 @@ plan::Cluster begin(const DoctorArgs& args, const fs::path& path, std::int64_t r
   cluster.disk_write = disk.write;
   cluster.disk_read = disk.read;
   cluster.host_memory = machine.memory;
-  cluster.library_bytes = resident;
   cluster.about = cat(machine.processor, ", ", machine.cores, machine.cores == 1 ? " core, " : " cores, ",
                       human_bytes(machine.memory));
   return cluster;
@@ -168,9 +167,8 @@ std::string table(const plan::Cluster& c) {
 }
 
 int calibrate_alone(const DoctorArgs& args, const fs::path& path, double busy) {
-  const std::int64_t resident = measure::resident_bytes();
   const std::vector<int> counts = counts_of(args);
-  plan::Cluster cluster = begin(args, path, resident);
+  plan::Cluster cluster = begin(args, path);
   announce(counts, args.quick, busy);
   for (const int n : counts)
     comm::run_threads(n, kTimeout, [&](comm::Communicator& ranks) { measure_on(ranks, args, cluster); });
@@ -182,11 +180,10 @@ int calibrate_alone(const DoctorArgs& args, const fs::path& path, double busy) {
 
 int calibrate_world(const DoctorArgs& args, const fs::path& path, double busy, comm::Communicator& world) {
   const bool lead = world.rank() == 0;
-  const std::int64_t resident = measure::resident_bytes();
   const auto node = world.split(color_of_host(world));
   plan::Cluster cluster;
   comm::agree(world, comm::attempt([&] {
-                if (lead) cluster = begin(args, path, resident);
+                if (lead) cluster = begin(args, path);
               }));
   if (lead) announce({node->size()}, args.quick, busy);
   measure_on(*node, args, cluster);

@@ -88,8 +88,6 @@ Disk disk_of(const std::filesystem::path& path) {
   return disk;
 }
 
-std::int64_t resident_bytes() { return kilobytes(value_of("/proc/self/status", "VmRSS")); }
-
 // Seconds that all cores have worked since the machine began: the first numbers of /proc/stat, of which the fourth and
 // fifth are idling and waiting for disks.
 static double worked_seconds() {

@@ -28,9 +28,6 @@ struct Disk {
 };
 Disk disk_of(const std::filesystem::path& path);
 
-// Memory of this process that is in use now, as the system counts it (VmRSS).
-std::int64_t resident_bytes();
-
 // How many cores all programs of this machine kept busy while this thread slept for so long; 0 where the system does not
 // tell.
 double busy_cores(double seconds);

@@ -39,7 +39,6 @@ TEST_CASE(
   CHECK(one.calibrated);
   CHECK(one.backend == plan::Backend::cpu);
   CHECK(one.host_memory > 0);
-  CHECK(one.library_bytes > 0);
   CHECK(one.peak_float32 > 0);
   CHECK(one.disk_write > 0);
 
