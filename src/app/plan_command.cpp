@@ -1,6 +1,7 @@
 // zerotrain plan and explain: a recipe's step on any number of ranks of any device, from a laptop.
 #include <chrono>
 #include <filesystem>
+#include <fstream>
 #include <iostream>
 
 #include "app/commands.h"
@@ -27,7 +28,9 @@ plan::StepShape shape_on(const recipe::Recipe& r, int ranks, const std::optional
     return shape;
   }
   plan::StepShape shape = train::step_shape(r, true, ranks);
-  std::int64_t together = ranks;
+  // Where nobody says how many share a node: more than this don't.
+  constexpr std::int64_t kMostOnANode = 256;
+  std::int64_t together = std::min<std::int64_t>(ranks, kMostOnANode);
   if (cluster) {
     const plan::Node& node = cluster->node_for(ranks);
     together = std::min<std::int64_t>(ranks, node.ranks);
@@ -41,22 +44,31 @@ std::int64_t needs_on(const plan::StepPlan& p, const std::optional<plan::Cluster
   return cluster && cluster->backend == plan::Backend::cuda ? p.total() : p.process_bytes();
 }
 
-// The named device; else this machine, where it is calibrated for so many ranks.
+// This machine, where it is calibrated for so many ranks; else why there are no times.
+void find_this_machine(int ranks, PlanReport* report) {
+  const std::string path = plan::calibration_path();
+  std::error_code ignored;
+  if (!std::filesystem::exists(path, ignored)) {
+    report->no_time = "name a --device, or measure this machine: zerotrain doctor --calibrate";
+    return;
+  }
+  std::string cure = "measure again: zerotrain doctor --calibrate";
+  try {
+    plan::Cluster cluster = plan::open_cluster(path);
+    cure.clear();
+    cluster.node_for(ranks);
+    report->cluster = std::move(cluster);
+  } catch (const Error& e) {
+    report->no_time = cat(e.problem(), "; ", cure.empty() ? e.hint() : cure, "; or name a --device");
+  }
+}
+
 void find_cluster(const PlanArgs& args, PlanReport* report) {
-  if (!args.device.empty()) {
+  if (args.device.empty()) {
+    find_this_machine(args.ranks, report);
+  } else {
     report->cluster = plan::open_cluster(args.device);
     report->cluster->node_for(args.ranks);
-  } else if (const std::string path = plan::calibration_path(); !std::filesystem::exists(path)) {
-    report->no_time = "no times: name a --device, or measure this machine: zerotrain doctor --calibrate";
-  } else {
-    try {
-      plan::Cluster cluster = plan::open_cluster(path);
-      cluster.node_for(args.ranks);
-      report->cluster = std::move(cluster);
-    } catch (const Error& e) {
-      report->no_time =
-          cat("no times: ", e.problem(), e.hint().empty() ? "" : cat("; ", e.hint()), "; or name a --device");
-    }
   }
   const auto now = std::chrono::system_clock::to_time_t(std::chrono::system_clock::now());
   if (report->cluster) report->age = measure::age_text(*report->cluster, now);
@@ -113,8 +125,16 @@ PlanReport report_of(const PlanArgs& args) {
   return r;
 }
 
+// A file is replaced as a whole. Links, devices and pipes (/dev/stdout is a link to one) stay what they are.
 void write(const std::string& path, const std::string& text) {
-  write_file(path, text);
+  std::error_code ignored;
+  const std::filesystem::file_status there = std::filesystem::symlink_status(path, ignored);
+  if (!std::filesystem::exists(there) || std::filesystem::is_regular_file(there)) {
+    write_file(path, text);
+  } else if (std::ofstream out(path, std::ios::binary); !(out << text).flush()) {
+    throw Error(Blame::machine, cat("cannot write to ", path),
+                "give the name of a file, in a folder that is there");
+  }
   log::info(cat("wrote ", path));
 }
 

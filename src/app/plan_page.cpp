@@ -36,7 +36,7 @@ static PageSection memory_section(const PlanReport& r) {
       "What is there while each operation runs. The plan is what the run claims at its start."};
   if (r.nearest)
     section.paragraphs.push_back(r.nearest->settings.empty()
-                                     ? "No settings fit."
+                                     ? "No settings fit: take more ranks, or a device with more memory."
                                      : cat("The nearest settings that fit:", r.nearest->settings));
   section.tables = {bill_table(r.plan, plan::Place::device, "A rank"),
                     bill_table(r.plan, plan::Place::host, "Its process besides"),
@@ -145,7 +145,7 @@ std::string page(const PlanReport& r) {
                           r.cluster->calibrated ? cat(", measured ", *r.cluster->calibrated, ", ", r.age)
                                                 : cat(", as described: ", r.cluster->about),
                           ".")
-                    : r.no_time;
+                    : cat("No times: ", r.no_time, ".");
   return plan_page(page);
 }
 

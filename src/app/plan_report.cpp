@@ -11,14 +11,15 @@ using Json = nlohmann::ordered_json;
 
 std::string PlanReport::verdict() const {
   if (available < 0) return "";
-  const std::string of = cat(human_bytes(needed), " of ", human_bytes(available), " a rank may use");
-  if (fits()) return "fits: " + of;
-  return cat("does not fit: ", of, ", ", human_bytes(needed - available), " too much");
+  if (fits()) return cat("fits: ", human_bytes(needed), " of ", human_bytes(available), " a rank may use");
+  return cat("does not fit: a rank needs ", human_bytes(needed), " and may use ", human_bytes(available),
+             ", ", human_bytes(needed - available), " too much");
 }
 
 static std::string nearest_text(const plan::NearestFit& nearest) {
   return nearest.settings.empty()
-             ? cat("nothing fits: the least is ", human_bytes(nearest.bytes))
+             ? cat("no stage, batch size, recomputation or number format is enough, the least is ",
+                   human_bytes(nearest.bytes), ": take more ranks, or a device with more memory")
              : cat("the nearest that fits needs ", human_bytes(nearest.bytes), ":", nearest.settings);
 }
 
@@ -46,7 +47,7 @@ std::string text(const PlanReport& r) {
   out += "memory over a step\n" + plan::spark_line(stack, r.plan.train.ops);
   if (r.time) out += plan::text(*r.time);
   if (r.cluster) out += origin_text(r) + "\n";
-  if (!r.no_time.empty()) out += r.no_time + "\n";
+  if (!r.no_time.empty()) out += cat("no times: ", r.no_time, "\n");
   if (!r.verdict().empty()) out += r.verdict() + "\n";
   if (r.nearest) out += nearest_text(*r.nearest) + "\n";
   out += advice_text(r);
@@ -129,6 +130,7 @@ Json json(const PlanReport& r) {
   out["fits"] = r.available >= 0 ? Json(r.fits()) : Json();
   if (r.nearest) out["nearest_fit"] = {{"settings", trim(r.nearest->settings)}, {"bytes", r.nearest->bytes}};
   if (r.time) out["time"] = time_json(*r.time);
+  if (!r.no_time.empty()) out["no_time"] = r.no_time;
   if (!r.advice.empty()) {
     out["advice"] = Json::array();
     for (const plan::Candidate& c : r.advice) out["advice"].push_back(candidate_json(c));

@@ -30,7 +30,7 @@ struct PlanReport {
   std::string estimates;  // other tools' conventions; "": not asked for
 
   bool fits() const { return available < 0 || needed <= available; }
-  // "fits: 34.3 of 80.0 GiB", or by how much it does not.
+  // "fits: 34.30 GiB of 80.00 GiB a rank may use", or by how much it does not; "" where nobody knows.
   std::string verdict() const;
 };
 

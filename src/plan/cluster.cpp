@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <cstdlib>
 #include <filesystem>
 
@@ -60,9 +61,19 @@ struct Codec<std::vector<plan::Node>> : ListCodec<plan::Node> {};
 constexpr std::int64_t kMostRanks = 1'000'000, kMostSize = std::int64_t{1} << 40;
 constexpr std::int64_t kMostBytes = std::int64_t{1} << 60;
 
-static Check rate() { return above_up_to(0, kMostBytes); }
-static Check rate_or_zero() { return between(0, kMostBytes); }
+static Check rate() { return between(1, kMostBytes); }
+static Check rate_or_zero() {
+  return {cat("0, or between 1 and ", kMostBytes),
+          [](double x) { return x == 0 || (x >= 1 && x <= double(kMostBytes)); },
+          {{"minimum", 0}, {"maximum", kMostBytes}}};
+}
 static Check seconds() { return between(0, 3600); }
+// Of a speed that something else slows down.
+static Check speed() {
+  return {"between 0.01 and 1",
+          [](double x) { return x >= 0.01 && x <= 1; },
+          {{"minimum", 0.01}, {"maximum", 1}}};
+}
 
 template <>
 const std::vector<Key<Link>>& keys_of<Link>() {
@@ -96,9 +107,8 @@ const std::vector<Key<plan::Node>>& keys_of<plan::Node>() {
       key("gather", &Node::gather, "", "all_gather inside the node."),
       key("reduce", &Node::reduce, "", "reduce_scatter inside the node."),
       key("overlap_compute", &Node::overlap_compute, "", "Speed of computing while something moves.",
-          above_up_to(0, 1)),
-      key("overlap_comm", &Node::overlap_comm, "", "Speed of moving while something computes.",
-          above_up_to(0, 1)),
+          speed()),
+      key("overlap_comm", &Node::overlap_comm, "", "Speed of moving while something computes.", speed()),
       key("rates", &Node::rates, "", "What kernels achieve.")};
   return keys;
 }
@@ -159,12 +169,29 @@ const Node& Cluster::node_for(int ranks) const {
                   : "give `between: {bandwidth, latency}` in the cluster file");
 }
 
+// Whether a terminal shows it as it is.
+static bool printable(const std::string& text) {
+  return std::ranges::none_of(text, [](unsigned char c) { return (c < 0x20 && c != '\n') || c == 0x7f; });
+}
+
+// "2026-11-30T04:00:00Z".
+static bool is_utc_time(const std::string& text) {
+  static constexpr std::string_view kForm = "dddd-dd-ddTdd:dd:ddZ";
+  return std::ranges::equal(text, kForm,
+                            [](char c, char form) { return form == 'd' ? c >= '0' && c <= '9' : c == form; });
+}
+
 // What must hold between keys. Every node must be able to compute something and to move something.
 static void check_between_keys(const Cluster& c, recipe::Faults& faults) {
   const auto fault = [&](const std::string& path, const std::string& text) {
     if (faults.sound(path)) faults.add({}, path, text);
   };
   if (c.name.empty()) fault("name", "the cluster needs a name");
+  if (!printable(c.name) || c.name.find('\n') != std::string::npos)
+    fault("name", "name must be one line without control characters");
+  if (!printable(c.about)) fault("about", "about must be without control characters");
+  if (c.calibrated && !is_utc_time(*c.calibrated))
+    fault("calibrated", "calibrated must be a time in UTC as 2026-11-30T04:00:00Z");
   if (c.backend == Backend::cuda && c.device_memory == 0)
     fault("device_memory", "device_memory is needed with backend: cuda");
   if (c.nodes.empty()) fault("nodes", "nodes needs at least one entry");
@@ -183,18 +210,32 @@ static void check_between_keys(const Cluster& c, recipe::Faults& faults) {
   }
 }
 
+static constexpr const char* kClusterHint =
+    "docs/formats/cluster.md lists every key; recipes/clusters has examples";
+
+// The tree of a text that may be no YAML at all.
+static recipe::Node tree_of(const std::string& text, const std::string& where) {
+  try {
+    return recipe::parse_tree(text);
+  } catch (const Error& e) {
+    const std::size_t faults = e.problem().find('\n');
+    if (faults == std::string::npos) throw;
+    throw Error(e.blame(), cat("the cluster ", where, " has problems:", e.problem().substr(faults)),
+                kClusterHint);
+  }
+}
+
 Cluster parse_cluster(const std::string& text, const std::string& where) {
   recipe::Faults faults;
   std::map<std::string, recipe::Origin> origins;
-  const recipe::Node root = recipe::parse_tree(text);
+  const recipe::Node root = tree_of(text, where);
   Cluster cluster;
   if (!root.is_map())
     faults.add({}, "", "a cluster file is a section with name, nodes and so on");
   else
     recipe::read_section(recipe::keys_of<Cluster>(), root, {"", faults, origins}, cluster);
   if (root.is_map()) check_between_keys(cluster, faults);
-  faults.throw_if_any(cat("the cluster ", where, " has problems:"),
-                      "docs/formats/cluster.md lists every key; recipes/clusters has examples");
+  faults.throw_if_any(cat("the cluster ", where, " has problems:"), kClusterHint);
   return cluster;
 }
 
@@ -235,17 +276,32 @@ std::vector<std::string> cluster_names() {
   return names;
 }
 
+// The known name that was meant: one that begins so, else one with a typing error. "" where none is near.
+static std::string meant(const std::string& name) {
+  for (const std::string& known : cluster_names())
+    if (!name.empty() && known.starts_with(name)) return known;
+  return nearest(name, cluster_names());
+}
+
+static bool is_there(const std::string& path) {
+  std::error_code ignored;
+  return std::filesystem::exists(path, ignored);
+}
+
 Cluster open_cluster(const std::string& name_or_path) {
+  std::string name = name_or_path;
+  std::ranges::transform(name, name.begin(),
+                         [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
   for (const DescribedCluster& c : kDescribedClusters)
-    if (name_or_path == c.name) return parse_cluster(std::string(c.text), name_or_path);
+    if (name == c.name) return parse_cluster(std::string(c.text), name);
   const bool is_path = name_or_path.find('/') != std::string::npos || name_or_path.ends_with(".yaml");
-  if (is_path || std::filesystem::exists(name_or_path))
+  if (is_path || is_there(name_or_path))
     return parse_cluster(read_text_file(name_or_path, Blame::usage, kMaxClusterBytes), name_or_path);
-  const std::string near = nearest(name_or_path, cluster_names());
-  throw Error(
-      Blame::usage,
-      cat("there is no device '", name_or_path, "'", near.empty() ? "" : cat("; did you mean ", near, "?")),
-      cat("known are ", join(cluster_names(), ", "), "; or give the path of a cluster file"));
+  const std::string near = meant(name);
+  throw Error(Blame::usage,
+              cat("there is no device '", recipe::shortened(name_or_path, 80), "'",
+                  near.empty() ? "" : cat("; did you mean ", near, "?")),
+              cat("known are ", join(cluster_names(), ", "), "; or give the path of a cluster file"));
 }
 
 std::string calibration_path() {

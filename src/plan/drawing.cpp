@@ -148,6 +148,8 @@ std::string xml_text(std::string_view text) {
 std::string time_text(double seconds) {
   if (!std::isfinite(seconds)) return "unknown";
   if (seconds == 0) return "0 s";
+  constexpr double kYear = 31557600, kLong = 100 * kYear;
+  if (std::abs(seconds) >= kLong) return fmt::format("{:.3g} years", seconds / kYear);
   if (std::abs(seconds) >= 599.5) return human_seconds(seconds);
   // 999.5 of a unit and more would be printed as 1000.
   const Unit unit = unit_of(std::abs(seconds) / 0.9995, kTimeUnits);

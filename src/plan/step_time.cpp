@@ -126,7 +126,8 @@ std::string wait_words(const WaitGroup& g, const schedule::Schedule& list, const
           blocker < 0 ? "the step before" : cat("`", name(list.ops[static_cast<std::size_t>(blocker)]), "`"));
   if (g.count > 1) out += cat("; ", with_commas(g.count), " such waits add up to ", time_text(g.seconds));
   out += fmt::format(" ({:.1f} % of the step)", 100 * g.seconds / time.seconds);
-  if (g.tokens_to_hide > tokens)
+  constexpr double kMostTokens = 1e12;  // nobody has more
+  if (g.tokens_to_hide > tokens && g.tokens_to_hide < kMostTokens)
     out += cat(": about ", with_commas(std::llround(g.tokens_to_hide)),
                " tokens in a micro-batch of each rank would hide them, there are ",
                with_commas(std::llround(tokens)));
@@ -226,8 +227,8 @@ std::string text(const StepTime& t) {
                      with_commas(std::llround(t.tokens_per_second / t.ranks)));
   if (t.mfu > 0)
     out += fmt::format(
-        "  {:<30} {:>11.1f}%  6 N + 12 L H Q T FLOPs a token, causal mask not halved, of the peak\n", "MFU",
-        100 * t.mfu);
+        "  {:<30} {:>10.1f} %  of the peak, by 6 N + 12 L H Q T FLOPs a token, causal mask not halved\n",
+        "MFU", 100 * t.mfu);
   for (const std::string& w : t.words) out += cat("  ", w, "\n");
   return out;
 }
