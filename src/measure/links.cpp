@@ -44,7 +44,8 @@ exec::EngineOptions sliced_options(const Probe& p, int ranks, bool lanes) {
 
 // What steps of one model took on this rank.
 struct Steps {
-  double seconds = 0, moving = 0;  // of a step (the median over rounds), and of its collectives
+  double seconds = 0, moving = 0;  // of a step (the median over rounds), and of its collectives,
+  double collectives = 1;          // so many of them
   MessageTimes gathers, reductions;
 };
 
@@ -52,6 +53,12 @@ double total(const MessageTimes& times) {
   double seconds = 0;
   for (const auto& [bytes, time] : times) seconds += time.seconds;
   return seconds;
+}
+
+double calls(const MessageTimes& times) {
+  double sum = 0;
+  for (const auto& [bytes, time] : times) sum += static_cast<double>(time.calls);
+  return sum;
 }
 
 Steps play(comm::Communicator& ranks, const Probe& probe, const Pace& pace, bool lanes) {
@@ -77,7 +84,8 @@ Steps play(comm::Communicator& ranks, const Probe& probe, const Pace& pace, bool
       },
       [&](double each) { seconds.push_back(each); });
   const double moving = (total(timed.gathers) + total(timed.reductions)) / (step - warm);
-  return {median(seconds), moving, timed.gathers, timed.reductions};
+  const double collectives = calls(timed.gathers) + calls(timed.reductions);
+  return {median(seconds), moving, collectives / (step - warm), timed.gathers, timed.reductions};
 }
 
 // Points of a line: bytes that moved, and seconds that took.
@@ -112,19 +120,30 @@ std::vector<Probe> sliced_probes(bool quick) {
 Moving measure_moving(comm::Communicator& ranks, const Options& options) {
   if (ranks.size() == 1) return {};
   const Pace pace = options.quick ? Pace{0.01, 3} : Pace{0.3, 3};
-  Points gathers, reductions;
-  double moving = 0, not_hidden = 0;
+  Points gathers, reductions, handing;
   for (const Probe& probe : sliced_probes(options.quick)) {
     const Steps in_line = play(ranks, probe, pace, false), lanes = play(ranks, probe, pace, true);
     gathers.add(in_line.gathers);
     reductions.add(in_line.reductions);
-    moving += in_line.moving / in_line.seconds;
-    not_hidden += (lanes.seconds - in_line.seconds + in_line.moving) / in_line.seconds;
+    const double not_hidden = lanes.seconds - in_line.seconds + in_line.moving;
+    handing.bytes.push_back(in_line.moving / in_line.collectives);
+    handing.seconds.push_back(std::max(not_hidden, in_line.moving / 20) / in_line.collectives);
+  }
+  // Of a collective, so much is not hidden: a share of its seconds, and what handing over to its lane takes.
+  const std::vector<double> moving_each = mean_over_ranks(ranks, handing.bytes),
+                            lost_each = mean_over_ranks(ranks, handing.seconds);
+  const double handed = fit_link(moving_each, lost_each).latency;
+  double moved = 0, shared = 0;
+  for (std::size_t i = 0; i < lost_each.size(); ++i) {
+    moved += moving_each[i];
+    shared += std::max(0.0, lost_each[i] - handed);
   }
   // Computing at speed c while as much time passes as moving takes at speed c costs (1 - c) / c of it.
-  const std::vector<double> mean = mean_over_ranks(ranks, {not_hidden / moving});
-  const double speed = 1 / (1 + std::clamp(mean.front(), 0.0, 4.0));
-  return {gathers.link(ranks), reductions.link(ranks), speed, speed};
+  const double speed = 1 / (1 + std::clamp(shared / moved, 0.0, 4.0));
+  Moving moving{gathers.link(ranks), reductions.link(ranks), speed, speed};
+  for (plan::Link* const link : {&moving.gather, &moving.reduce})
+    link->latency += handed / (ranks.size() - 1);
+  return moving;
 }
 
 }  // namespace zt::measure

@@ -14,8 +14,8 @@ struct Moving {
 // Trains models whose weights are sliced, all of `ranks` together. Collectives are timed as a step meets them, so a rank
 // waits for the others as it will in a run: the lines latency + moved / bandwidth fit their times best, where moved is
 // (N-1)/N of the whole buffer and latency that of N-1 messages. Then the same steps run in two lanes: if all moving hid
-// behind computing they would save its time, and what they save less is how much both slow each other down, here told
-// as the same speed for both. One rank: nothing moves. Collective.
+// behind computing they would save its time. What they save less is partly the same for every collective, told with its
+// latency, and partly a share of its seconds: computing and moving slow each other down, told as one speed for both. One rank: nothing moves. Collective.
 Moving measure_moving(comm::Communicator& ranks, const Options& options);
 
 // latency and bandwidth that fit seconds over bytes best by relative error. Neither is below 0; of a line that falls, the
