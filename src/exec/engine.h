@@ -71,6 +71,7 @@ class Engine {
   const shard::ParamStore& params() const { return params_; }
   const spec::ModelSpec& model() const { return model_; }
   const plan::StepPlan& plan() const { return plan_; }
+  const plan::StepShape& shape() const { return options_.shape; }
   const layers::RunContext& context() const { return run_; }
   const Model& blocks() const { return blocks_; }
   comm::Communicator& comm() const { return *comm_; }

@@ -34,7 +34,8 @@ void check(const StepFacts& facts, const Policy& policy) {
   if (policy.zero.prefetch < 0) problems.add(cat("prefetch must be at least 0, is ", policy.zero.prefetch));
   if (facts.micros < 1) problems.add(cat("micro-batches of a step must be at least 1, is ", facts.micros));
   if (facts.micros >= 1 && blocks > kMostWork / facts.micros)
-    problems.add(cat(blocks, " blocks x ", facts.micros, " micro-batches is more than ", kMostWork));
+    problems.add(cat(blocks, " blocks x ", facts.micros, " micro-batches is more than ", kMostWork,
+                     "; make fewer and larger micro-batches"));
   if (policy.recompute == Recompute::every && policy.every < 1)
     problems.add(cat("recompute every k-th block: k must be at least 1, is ", policy.every));
   for (int k = 0; k < int(std::min(blocks, kMostWork)); ++k)

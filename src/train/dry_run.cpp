@@ -7,12 +7,14 @@
 #include "data/source.h"
 #include "device/arena.h"
 #include "spec/freeze.h"
+#include "train/planned_time.h"
 
 namespace zt::train {
 namespace {
 
 struct Dry {
   plan::StepPlan plan;
+  std::optional<plan::StepTime> time;
   std::string model, tokenizer;  // fingerprints
 };
 
@@ -31,7 +33,9 @@ Dry plan_without_weights(const recipe::Recipe& r, const Ranks& ranks, const comm
   require_fit(r, model, true, device::available_bytes(), ranks);
   plan::StepShape shape = step_shape(r, true, ranks);
   shape.comm_bytes = comm.buffer_bytes();
-  return {plan::plan_step(model, shape), digest_of(spec::describe(model)), tokenizer->fingerprint()};
+  plan::StepPlan plan = plan::plan_step(model, shape);
+  const auto time = planned_time(model, shape, plan);
+  return {std::move(plan), time, digest_of(spec::describe(model)), tokenizer->fingerprint()};
 }
 
 void require_agreement(const Dry& dry, comm::Communicator& comm) {
@@ -55,6 +59,7 @@ void dry_run(const recipe::Loaded& loaded, const Ranks& ranks, comm::Communicato
   require_agreement(dry, comm);
   if (comm.rank() > 0) return;
   log::info(plan::text(dry.plan));
+  if (dry.time) log::info(cat(plan::text(*dry.time), planned_time_text(*dry.time)));
   const std::string list = fingerprint(dry.plan.train);
   log::info(comm.size() > 1 ? cat("ranks 0 to ", comm.size() - 1, " agree on step list ", list)
                             : cat("step list ", list));

@@ -22,6 +22,7 @@
 #include "train/learning_rate.h"
 #include "train/loss_scale.h"
 #include "train/metrics.h"
+#include "train/planned_time.h"
 #include "train/progress.h"
 #include "train/resuming.h"
 #include "train/saves.h"
@@ -215,8 +216,12 @@ void Trainer::open_reports() {
   log::also_to_file(output("log.txt").string());
   write_file(output("recipe.yaml"), cat(recipe::resolved_text(loaded_),
                                         "# data: ", data::trained_share(setup_.data, recipe_.data), "\n"));
-  write_file(output("plan.txt"), plan::text(engine_->plan()) + "\n" + schedule::text(engine_->plan().train));
+  const plan::StepPlan& plan = engine_->plan();
+  const auto time = planned_time(setup_.source.spec, engine_->shape(), plan);
+  write_file(output("plan.txt"),
+             cat(plan::text(plan), time ? plan::text(*time) : "", "\n", schedule::text(plan.train)));
   announce();
+  if (time) log::info(planned_time_text(*time));
   metrics_.emplace(output("metrics.jsonl"), step_);
   progress_.emplace(recipe_.logging.progress, steps_, step_);
 }

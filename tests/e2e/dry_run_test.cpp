@@ -1,6 +1,8 @@
 // A dry run plans on every rank, compares, and touches neither weights nor disk.
 #include <doctest/doctest.h>
+#include <unistd.h>
 
+#include <array>
 #include <fstream>
 #include <set>
 
@@ -115,6 +117,40 @@ TEST_CASE("dry run: data files that are not there are a fault, all at once") {
   const Outcome o = desk.run({"--recipe", "recipe.yaml", "--dry-run"});
   CHECK(o.status == 3);
   CHECK(contains(o.err, "text.txt"));
+}
+
+// Puts a calibration of this machine, of one rank, where the program looks for it.
+void calibrate(const Desk& desk) {
+  std::array<char, 256> host{};
+  REQUIRE(::gethostname(host.data(), host.size() - 1) == 0);
+  fs::create_directories(desk.path() / "xdg/zerotrain");
+  std::ofstream(desk.path() / "xdg/zerotrain" / (std::string(host.data()) + ".yaml"))
+      << "name: here\ncalibrated: 2020-01-01T00:00:00Z\nhost_memory: 1000000000000\nnodes:\n"
+         "  - ranks: 1\n    memory_bandwidth: 1e18\n    step_seconds: 2.5\n"
+         "    rates: [{kernel: product, dtype: float32, per_second: 1e18}]\n";
+}
+
+TEST_CASE("a calibrated machine: runs and dry runs say what a step will take, and for how old a reason") {
+  const Desk desk;
+  furnish(desk);
+  CHECK_FALSE(contains(desk.run({"--recipe", "recipe.yaml", "--dry-run"}).err, "planned: "));
+  calibrate(desk);
+  // 12 rows of 32 tokens in 2.5 seconds.
+  const std::string words = "planned: 2.5 s a step, 154 tokens/s, by this machine's calibration, ";
+  const Outcome dry = desk.run({"--recipe", "recipe.yaml", "--dry-run"});
+  INFO(dry.err);
+  CHECK(contains(dry.err, words));
+  CHECK(contains(dry.err, " days old"));
+  CHECK(contains(dry.err, "time of a step on 'here', 1 rank"));
+  // Two ranks were not measured.
+  CHECK_FALSE(contains(desk.run({"--recipe", "recipe.yaml", "--dry-run", "--ranks", "2"}).err, "planned: "));
+  const std::string config = "model.config=" + config_of(2);
+  const Outcome run = desk.run({"--recipe", "recipe.yaml", "--set", "model.base=null", "--set", config,
+                                "--set", "train.max_steps=1", "--set", "checkpoint.export=never"});
+  INFO(run.err);
+  CHECK(run.status == 0);
+  CHECK(contains(run.err, words));
+  CHECK(contains(read_file(desk.path() / "out/plan.txt"), "time of a step on 'here', 1 rank"));
 }
 
 }  // namespace

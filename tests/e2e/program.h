@@ -66,6 +66,8 @@ class Desk {
       ::dup2(::open(out.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0644), 1);
       ::dup2(::open(err.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0644), 2);
       ::setenv("ZEROTRAIN_CACHE", (path() / "cache").c_str(), 1);
+      ::setenv("XDG_CACHE_HOME", (path() / "xdg").c_str(),
+               1);  // where a calibration of this machine would be
       if (::chdir(path().c_str()) != 0) ::_exit(126);
       ::execvp(argv[0], argv.data());
       ::_exit(127);
