@@ -12,6 +12,7 @@
 #include "base/text.h"
 #include "comm/mpi.h"
 #include "measure/checkup.h"
+#include "plan/activation_comparison.h"
 #include "plan/estimates.h"
 #include "plan/recipe_shape.h"
 #include "spec/freeze.h"
@@ -97,7 +98,8 @@ std::string estimates_of(const PlanReport& r) {
                                        node.ranks > 1 ? node.gather.bandwidth : r.cluster->between.bandwidth)
                             : node.gather.bandwidth;
   }
-  return plan::estimates_text(r.model, ask);
+  return plan::estimates_text(r.model, ask) +
+         activation_comparison(r.model, r.shape.train_shape(), r.shape.sequence_length);
 }
 
 PlanReport report_of(const PlanArgs& args) {
