@@ -80,7 +80,7 @@ std::map<int, BlockCost> block_costs(const schedule::Schedule& list, const std::
 }
 
 // Computing grows with the tokens of a micro-batch and transfers don't: the tokens at which both take equally long.
-// literature: see plan/gather_hiding.h.
+// See plan/gather_hiding.h.
 double tokens_to_hide(const Op& waiter, const BlockCost& c, const Sharing& sharing, double tokens) {
   const bool forward = waiter.kind == OpKind::forward;
   const bool backward = waiter.kind == OpKind::backward || waiter.kind == OpKind::recompute;
@@ -109,7 +109,10 @@ std::vector<WaitGroup> wait_groups(const schedule::Schedule& list, const StepTim
     g.longest = span.waited;
     g.op = static_cast<int>(i);
     const bool transfer = blocker == OpKind::gather || blocker == OpKind::reduce;
-    if (const auto c = costs.find(op.block); transfer && c != costs.end())
+    // Layers hide each other's transfers; embedding and head compute nothing like what they send.
+    const bool layer = op.block > 0 && op.block < costs.rbegin()->first;
+    g.tokens_to_hide = 0;
+    if (const auto c = costs.find(op.block); transfer && layer && c != costs.end())
       g.tokens_to_hide = tokens_to_hide(op, c->second, sharing, tokens);
   }
   std::vector<WaitGroup> sorted;

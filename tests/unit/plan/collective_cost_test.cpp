@@ -202,7 +202,7 @@ TEST_CASE("collectives: over nodes, every way takes at least the floor of S (K-1
         CHECK(two_level >= floor);
         CHECK(exchange_seconds(nodes, ranks, bytes, kInside, kBetween) >= ranks * floor);
         CHECK(flat_ring_seconds(nodes, ranks, bytes, kInside, kBetween) >= floor);
-        // The four terms, each as it is written in the literature.
+        // The four terms, each as it is written in its docstring.
         const double terms = (nodes - 1) * kBetween.latency + floor + (ranks - 1) * kInside.latency +
                              bytes * (ranks - 1) / ranks / kInside.bandwidth;
         CHECK(very_near(two_level, terms));

@@ -8,21 +8,10 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "support/known_models.h"
 
 namespace zt::plan {
 namespace {
-
-spec::ModelSpec llama_70b() {
-  return spec::from_config({{"model_type", "llama"},
-                            {"hidden_size", 8192},
-                            {"num_hidden_layers", 80},
-                            {"num_attention_heads", 64},
-                            {"num_key_value_heads", 8},
-                            {"intermediate_size", 28672},
-                            {"vocab_size", 32000},
-                            {"max_position_embeddings", 4096}},
-                           "Llama-2-70B");
-}
 
 std::string line(const std::string& text, const std::string& start) {
   for (const std::string& l : split(text, '\n')) {
@@ -42,7 +31,7 @@ EstimateAsk ask_of(std::int64_t ranks, int stage) {
 }
 
 TEST_CASE("estimates: Llama-2-70B on 64 ranks at stage 3, each by its own convention") {
-  const std::string text = estimates_text(llama_70b(), ask_of(64, 3));
+  const std::string text = estimates_text(test::llama2_70b(), ask_of(64, 3));
   CHECK(has(text, "68,976,648,192 parameters on each of 64 ranks, stage 3"));
   CHECK(has(line(text, "this plan"), "19.400"));
   // 16/64 x 68.98 GB; 18/64 x 68.98 + 4 x 262.1M of an embedding; (6 + 12/64) x 68.98; 18 x and 8 x 68.98.
@@ -62,7 +51,7 @@ TEST_CASE("estimates: every stage and number of ranks has its lines, and DeepSpe
     for (int stage = 0; stage <= 3; ++stage) {
       CAPTURE(ranks);
       CAPTURE(stage);
-      const std::string text = estimates_text(llama_70b(), ask_of(ranks, stage));
+      const std::string text = estimates_text(test::llama2_70b(), ask_of(ranks, stage));
       const double d = double(ranks);
       const double zero[] = {16, 4 + 12 / d, 2 + 14 / d, 16 / d};
       CHECK(has(line(text, "ZeRO paper"), fmt::format(" {:.3f} ", zero[stage] * psi)));
@@ -75,33 +64,33 @@ TEST_CASE("estimates: every stage and number of ranks has its lines, and DeepSpe
 }
 
 TEST_CASE(
-    "estimates: the tokens that hide traffic are those of the literature, and only asked for they are told") {
+    "estimates: the tokens that hide traffic are those of the formula, and only asked for they are told") {
   EstimateAsk ask = ask_of(64, 3);
-  CHECK_FALSE(has(estimates_text(llama_70b(), ask), "tokens"));
+  CHECK_FALSE(has(estimates_text(test::llama2_70b(), ask), "tokens"));
   ask.flops = 989e12, ask.bandwidth = 400e9, ask.tokens = 4096;
-  std::string text = estimates_text(llama_70b(), ask);
+  std::string text = estimates_text(test::llama2_70b(), ask);
   CHECK(has(line(text, "gathers in forward"), "from 2,473 tokens of a micro-batch on; 4,096 here: hidden"));
   ask.bandwidth = 12.5e9;
-  text = estimates_text(llama_70b(), ask);
+  text = estimates_text(test::llama2_70b(), ask);
   CHECK(has(line(text, "gathers in forward"),
             "from 79,120 tokens of a micro-batch on; 4,096 here: not hidden"));
   CHECK(has(line(text, "gathers and reduction in backward"), "from 79,120 tokens"));
   ask.recompute = true;
-  CHECK(has(line(estimates_text(llama_70b(), ask), "gathers and reduction"), "from 52,747 tokens"));
+  CHECK(has(line(estimates_text(test::llama2_70b(), ask), "gathers and reduction"), "from 52,747 tokens"));
   ask.sequence_length = 8192 * 6;  // attention doubles what is computed
-  CHECK(has(line(estimates_text(llama_70b(), ask), "gathers in forward"), "from 39,560 tokens"));
+  CHECK(has(line(estimates_text(test::llama2_70b(), ask), "gathers in forward"), "from 39,560 tokens"));
   ask.stage = 2;
-  text = estimates_text(llama_70b(), ask);
+  text = estimates_text(test::llama2_70b(), ask);
   CHECK(has(line(text, "reduction in backward"), "from 19,780 tokens"));
   CHECK_FALSE(has(text, "gathers in forward"));
   ask.ranks = 1;
-  CHECK_FALSE(has(estimates_text(llama_70b(), ask), "tokens"));
+  CHECK_FALSE(has(estimates_text(test::llama2_70b(), ask), "tokens"));
 }
 
 TEST_CASE("estimates: a link next to nothing is told as a number that a person can read") {
   EstimateAsk ask = ask_of(2, 3);
   ask.flops = 1e30, ask.bandwidth = 1e-30, ask.tokens = 1;
-  CHECK(has(estimates_text(llama_70b(), ask), "9,000,000,000,000,000,000 tokens"));
+  CHECK(has(estimates_text(test::llama2_70b(), ask), "9,000,000,000,000,000,000 tokens"));
 }
 
 TEST_CASE("estimates: conventions are told by name, in one order, whatever was asked first") {
@@ -125,21 +114,21 @@ TEST_CASE("estimates: conventions are told by name, in one order, whatever was a
     CAPTURE(std::string(row.name));
     EstimateAsk ask = ask_of(64, 3);
     ask.conventions = {row.name};
-    const std::string text = estimates_text(llama_70b(), ask);
+    const std::string text = estimates_text(test::llama2_70b(), ask);
     CHECK(has(line(text, row.who), fmt::format(" {:.3f} ", row.bytes)));
     CHECK(has(line(text, row.who), fmt::format(" {:.3f} ", row.bytes * psi)));
     CHECK(split(text, '\n').size() == 5);  // title, heads, ours, theirs, and nothing after the last line
   }
   EstimateAsk all = ask_of(64, 3);
   all.conventions = estimate_names();
-  CHECK(split(estimates_text(llama_70b(), all), '\n').size() == 4 + estimate_names().size());
+  CHECK(split(estimates_text(test::llama2_70b(), all), '\n').size() == 4 + estimate_names().size());
 }
 
 TEST_CASE("estimates: DeepSpeed's offloading is told with what it takes of a node") {
   EstimateAsk ask = ask_of(64, 3);
   ask.ranks_per_node = 8;
   ask.conventions = {"deepspeed-offload-optimizer", "deepspeed-offload-all"};
-  const std::string text = estimates_text(llama_70b(), ask);
+  const std::string text = estimates_text(test::llama2_70b(), ask);
   // 4 x 262.1M + 2/64 x 68.98 GB, and 16/8 x 1.5 x 68.98 of each of eight nodes; all: 18/8.
   CHECK(has(line(text, "DeepSpeed, optimizer offloaded"), " 3.204 "));
   CHECK(has(line(text, "DeepSpeed, optimizer offloaded"), "206.9 GB of each node's memory"));
@@ -147,10 +136,10 @@ TEST_CASE("estimates: DeepSpeed's offloading is told with what it takes of a nod
   CHECK(has(line(text, "DeepSpeed, all offloaded"), "232.8 GB of each node's memory"));
   // A last node that is not full: still 64 ranks share.
   ask.ranks_per_node = 7;
-  CHECK(has(line(estimates_text(llama_70b(), ask), "DeepSpeed, optimizer offloaded"), " 3.204 "));
+  CHECK(has(line(estimates_text(test::llama2_70b(), ask), "DeepSpeed, optimizer offloaded"), " 3.204 "));
   ask.stage = 2;
-  CHECK(has(line(estimates_text(llama_70b(), ask), "DeepSpeed, all offloaded"), "at stage 3 only"));
-  CHECK(has(line(estimates_text(llama_70b(), ask), "DeepSpeed, optimizer offloaded"), " 137.953 "));
+  CHECK(has(line(estimates_text(test::llama2_70b(), ask), "DeepSpeed, all offloaded"), "at stage 3 only"));
+  CHECK(has(line(estimates_text(test::llama2_70b(), ask), "DeepSpeed, optimizer offloaded"), " 137.953 "));
 }
 
 TEST_CASE("estimates: nonsense is refused, all of it at once") {
@@ -159,11 +148,11 @@ TEST_CASE("estimates: nonsense is refused, all of it at once") {
   ask.conventions = {"megatron-bf61", "zero", "xyzzy"};
   for (const char* part : {"ranks must be at least 1, is 0", "stage must be 0 to 3, is 4", "ranks_per_node",
                            "'megatron-bf61'; did you mean 'megatron-bf16'?", "'xyzzy'; there are zero, "})
-    CHECK_THROWS_WITH_AS(estimates_text(llama_70b(), ask), doctest::Contains(part), Error);
+    CHECK_THROWS_WITH_AS(estimates_text(test::llama2_70b(), ask), doctest::Contains(part), Error);
 }
 
 TEST_CASE("estimates: the largest module is a matrix with its bias, as DeepSpeed counts layers") {
-  CHECK(largest_module(llama_70b()) == 32000 * 8192);
+  CHECK(largest_module(test::llama2_70b()) == 32000 * 8192);
   const spec::ModelSpec wide = spec::from_config({{"model_type", "gpt2"},
                                                   {"n_embd", 64},
                                                   {"n_head", 4},

@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "spec/model.h"
+#include "support/known_models.h"
 #include "support/paths.h"
 #include "unit/plan/printed.h"
 
@@ -258,15 +259,7 @@ TEST_CASE("published: stages that nobody estimates are refused, by number") {
 }
 
 TEST_CASE("published: Llama-2-70B by GPUs and stage, in GB") {
-  const spec::ModelSpec model = spec::from_config({{"model_type", "llama"},
-                                                   {"hidden_size", 8192},
-                                                   {"num_hidden_layers", 80},
-                                                   {"num_attention_heads", 64},
-                                                   {"num_key_value_heads", 8},
-                                                   {"intermediate_size", 28672},
-                                                   {"vocab_size", 32000},
-                                                   {"max_position_embeddings", 4096}},
-                                                  "Llama-2-70B");
+  const spec::ModelSpec model = test::llama2_70b();
   const double psi = double(model.parameters());
   CHECK(prints(zero_states(0).at(1) * psi / kGB, 1103.6, 0.1));
   const struct {

@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "plan/gather_hiding.h"
 #include "spec/flops.h"
+#include "support/known_models.h"
 
 namespace zt::plan {
 namespace {
@@ -127,7 +128,7 @@ TEST_CASE("a number format without a rate is the cluster's fault, told as such")
   CHECK(time_of(model, shape_of(1, 0, 1, 64), cluster).seconds > 0);
 }
 
-// The condition for hiding gathers, literature 4.3: forward T >= b F / (2 B); backward (b_w + b_g) F / (4 B) with fp32
+// The condition for hiding gathers (plan/gather_hiding.h): forward T >= b F / (2 B); backward (b_w + b_g) F / (4 B) with fp32
 // gradients; attention computes besides.
 TEST_CASE("stage 3 hides its gathers from the tokens on that the formula gives, and not before") {
   constexpr double F = 1e12, B = 1e9;
@@ -233,15 +234,7 @@ TEST_CASE("throughput of stage 3 falls as tokens a rank fall, as Megatron's tabl
 }
 
 TEST_CASE("1,024 ranks x 80 blocks x 16 micro-batches are planned and played in under 2 s") {
-  const spec::ModelSpec model = spec::from_config({{"model_type", "llama"},
-                                                   {"hidden_size", 8192},
-                                                   {"num_hidden_layers", 80},
-                                                   {"num_attention_heads", 64},
-                                                   {"num_key_value_heads", 8},
-                                                   {"intermediate_size", 28672},
-                                                   {"vocab_size", 32000},
-                                                   {"max_position_embeddings", 4096}},
-                                                  "llama");
+  const spec::ModelSpec model = test::llama2_70b();
   StepShape shape = shape_of(1024, 3, 1, 4096, 16);
   shape.policy.recompute = schedule::Recompute::full;
   const std::clock_t start = std::clock();
