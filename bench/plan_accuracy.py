@@ -151,14 +151,14 @@ def table(results, limit):
     worst = 0
     print("| recipe | stage | dtype | recompute | micro-batches | ranks | measured ms | planned ms | off by |")
     print("|---|---|---|---|---|---|---|---|---|")
-    for (entry, ranks), (seconds, planned) in results.items():
+    for entry, ranks, seconds, planned in results:
         name, _, length, micro, micros, stage, dtype, recompute = entry
         measured = statistics.median(seconds)
         off = planned / measured - 1
         worst = max(worst, abs(off))
         print(f"| {name} | {stage} | {dtype} | {recompute} | {micros} x {micro} x {length} | {ranks} "
               f"| {measured * 1e3:.1f} | {planned * 1e3:.1f} | {off:+.1%}{' **' if abs(off) > limit else ''} |")
-    offs = [abs(p / statistics.median(s) - 1) for s, p in results.values()]
+    offs = [abs(planned / statistics.median(seconds) - 1) for *_, seconds, planned in results]
     print(f"\n{len(offs)} cases: median error {statistics.median(offs):.1%}, largest {worst:.1%}, "
           f"{sum(o <= limit for o in offs)} within {limit:.0%}")
     return worst <= limit
@@ -187,7 +187,7 @@ def main():
         o.cluster = o.cluster.resolve()
     o.zerotrain = str(pathlib.Path(o.zerotrain).resolve())
     entries = [e for e in RECIPES if o.only in e[0]]
-    results = {}
+    results = []
     with tempfile.TemporaryDirectory(prefix="plan-accuracy-") as folder:
         bench = Bench(o, pathlib.Path(folder))
         for ranks in map(int, o.ranks.split(",")):
@@ -200,7 +200,7 @@ def main():
                     print(f"{ranks} ranks, round {number + 1}: {entry[0]}", file=sys.stderr, flush=True)
                     seconds[entry[0]] += bench.measured(bench.write(entry, ranks), ranks)
             for entry in entries:
-                results[entry, ranks] = seconds[entry[0]], bench.planned(bench.write(entry, ranks), ranks)
+                results.append((entry, ranks, seconds[entry[0]], bench.planned(bench.write(entry, ranks), ranks)))
     sys.exit(0 if table(results, o.limit) else 1)
 
 
