@@ -79,7 +79,7 @@ void add_plan_command(CLI::App& program, Options& o, Action& action) {
       program, "plan",
       "Say what a step needs in memory, sends to other ranks and takes in time, and what would help, before "
       "anything is allocated; status 7 when it does not fit. To stdout.",
-      "zerotrain plan --recipe recipes/gpt2-124m.yaml --ranks 64 --device h100-80gb");
+      "zerotrain plan --recipe recipes/gpt2-124m.yaml --ranks 8 --device h100-80gb");
   add_recipe(*command, p.recipe)->required();
   add_ranks(*command, p.ranks, "For so many ranks", kMaxPlannedRanks);
   command
