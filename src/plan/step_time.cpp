@@ -153,8 +153,11 @@ std::vector<std::string> words_of(const schedule::Schedule& list, const StepTime
                         "`, when all is computed"));
   if (words.empty()) {
     const TimePart& most = *std::ranges::max_element(time.parts, {}, &TimePart::seconds);
-    words.push_back(fmt::format("computing is what takes the time, {:.0f} % of it {}",
-                                100 * most.seconds / time.seconds, most.what));
+    const double share = 100 * most.seconds / time.seconds;
+    words.push_back(
+        most.id == "besides"
+            ? fmt::format("so short a step is mostly {}, {:.0f} % of it", most.what, share)
+            : fmt::format("computing is what takes the time, {:.0f} % of it {}", share, most.what));
   }
   return words;
 }
@@ -223,8 +226,9 @@ std::string text(const StepTime& t) {
     if (part.seconds > 0.0005 * t.seconds)
       out += fmt::format("    {:<28} {:>12}  {:>5.1f} %\n", part.what, time_text(part.seconds),
                          100 * part.seconds / t.seconds);
-  out += fmt::format("  {:<30} {:>12}\n", "communication lane busy",
-                     time_text(t.simulation.busy[static_cast<std::size_t>(Lane::comm)]));
+  if (t.ranks > 1)
+    out += fmt::format("  {:<30} {:>12}\n", "communication lane busy",
+                       time_text(t.simulation.busy[static_cast<std::size_t>(Lane::comm)]));
   out += fmt::format("  {:<30} {:>12}  {} a rank\n", "tokens a second",
                      with_commas(std::llround(t.tokens_per_second)),
                      with_commas(std::llround(t.tokens_per_second / t.ranks)));

@@ -563,6 +563,9 @@ TEST_CASE("plan: words count tokens for waits of layers only, whose computing gr
   const std::string embedding = line_with(wide.out, "`forward b0 m0` waits");
   REQUIRE_MESSAGE(embedding != "", wide.out);
   CHECK_FALSE(contains(embedding, "would hide"));
+  const std::string tiny = desk.plan("small.yaml", {"--device", "h100-80gb"}).out;
+  CHECK(contains(tiny, "\n  so short a step is mostly batches, lanes, all the rest, "));
+  CHECK_FALSE(contains(tiny, "communication lane"));
 }
 
 TEST_CASE("plan: every key and kernel of a cluster file is documented, and no other") {
