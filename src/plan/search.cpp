@@ -74,10 +74,9 @@ class Trials {
     if (!seen_.insert(settings).second) return;
     Candidate c{recipe, settings, 0, 0};
     StepShape shape = room_.shape_of(recipe);
-    const std::int64_t micros = shape.micros, played = std::min<std::int64_t>(micros, kPlayed);
-    shape.micros = played;
-    StepPlan plan = plan_step(model_, shape);
-    c.bytes = room_.needs(plan) + (micros - played) * shape.process.ranks * batch_bytes(shape.train_shape());
+    const std::int64_t micros = shape.micros;
+    const StepPlan plan = plan_of(&shape, kPlayed);
+    c.bytes = bytes_of(plan, shape, micros);
     ++result.tried;
     if (room_.bytes >= 0 && c.bytes > room_.bytes) return note_misfit(c, plan);
     c.seconds = seconds_of(shape, plan, micros);
@@ -101,8 +100,17 @@ class Trials {
   Search result;
 
  private:
-  static constexpr std::int64_t kPlayed = 3;
+  static constexpr std::int64_t kPlayed = 3, kPlanned = 16;  // micro-batches at most
 
+  // Plans the shape with at most so many micro-batches; with more, only the copies of the batch grow.
+  StepPlan plan_of(StepShape* shape, std::int64_t most) const {
+    shape->micros = std::min(shape->micros, most);
+    return plan_step(model_, *shape);
+  }
+  std::int64_t bytes_of(const StepPlan& plan, const StepShape& shape, std::int64_t micros) const {
+    return room_.needs(plan) +
+           (micros - shape.micros) * shape.process.ranks * batch_bytes(shape.train_shape());
+  }
   double seconds_of(StepShape shape, const StepPlan& plan, std::int64_t micros) const {
     const double seconds = simulated(shape, plan.train);
     if (shape.micros == micros) return seconds;
@@ -115,9 +123,14 @@ class Trials {
     return simulate(list, op_seconds(list, model_, shape, cluster_), sharing_of(cluster_, node)).seconds +
            node.step_seconds;
   }
-  // Places in the arena may differ a little with the number of micro-batches.
+  // Places in the arena may differ a little with the number of micro-batches, where they are few.
   void count_exactly() {
-    for (Candidate& c : result.best) c.bytes = room_.needs(plan_step(model_, room_.shape_of(c.recipe)));
+    for (Candidate& c : result.best) {
+      StepShape shape = room_.shape_of(c.recipe);
+      const std::int64_t micros = shape.micros;
+      const StepPlan plan = plan_of(&shape, kPlanned);
+      c.bytes = bytes_of(plan, shape, micros);
+    }
     std::erase_if(result.best, [&](const Candidate& c) { return room_.bytes >= 0 && c.bytes > room_.bytes; });
   }
   // Who is as slow as another, or slower, and takes as much memory teaches nothing.

@@ -263,33 +263,39 @@ TEST_CASE("plan: what does not fit is status 7, and the nearest settings fit whe
 
 TEST_CASE("plan: settings that a search or an advice prints take the time and memory it says when pasted") {
   const PlanDesk desk;
-  const std::string line = "--recipe gpt2.yaml --ranks 32 --device a100-40gb ";
-  const Outcome told = desk.shell(line + "--search");
-  REQUIRE_MESSAGE(told.status == 0, told.err);
-  const Json json = Json::parse(desk.shell(line + "--search --json").out);
-  REQUIRE(json["search"]["best"].size() >= 3);
-  std::vector<Json> all = json["search"]["best"];
-  REQUIRE(json.contains("advice"));
-  for (const Json& one : json["advice"]) all.push_back(one);
-  double before = 0;
-  for (const Json& one : json["search"]["best"]) {
-    CHECK(one["step_seconds"].get<double>() >= before);
-    before = one["step_seconds"];
+  // 16, 64 and 128 micro-batches, of which a search plays few.
+  for (const std::string device :
+       {"--ranks 32 --device a100-40gb ", "--ranks 8 --device h100-80gb ", "--ranks 4 --device cpu-25gbe "}) {
+    const std::string line = "--recipe gpt2.yaml " + device;
+    CAPTURE(line);
+    const Outcome told = desk.shell(line + "--search");
+    REQUIRE_MESSAGE(told.status == 0, told.err);
+    const Json json = Json::parse(desk.shell(line + "--search --json").out);
+    REQUIRE(json["search"]["best"].size() >= 3);
+    std::vector<Json> all = json["search"]["best"];
+    if (json.contains("advice"))
+      for (const Json& one : json["advice"]) all.push_back(one);
+    double before = 0;
+    for (const Json& one : json["search"]["best"]) {
+      CHECK(one["step_seconds"].get<double>() >= before);
+      before = one["step_seconds"];
+    }
+    for (const Json& one : all) {
+      const std::string settings = one["settings"];
+      CAPTURE(settings);
+      const Json played = Json::parse(desk.shell(line + settings + " --json").out);
+      CHECK(played["time"]["step_seconds"].get<double>() ==
+            doctest::Approx(one["step_seconds"].get<double>()).epsilon(0.002));
+      CHECK(played["needed_bytes"] == one["bytes"]);
+    }
+    // The first line below the table's head, as it is printed.
+    const std::vector<std::string> lines = split(told.out, '\n');
+    const auto head =
+        std::ranges::find_if(lines, [](const std::string& l) { return contains(l, "of yours"); });
+    REQUIRE(head + 1 < lines.end());
+    const std::string settings = (head + 1)->substr((head + 1)->find("--set"));
+    CHECK(contains(*(head + 1), step_line(desk.shell(line + settings).out)));
   }
-  for (const Json& one : all) {
-    const std::string settings = one["settings"];
-    CAPTURE(settings);
-    const Json played = Json::parse(desk.shell(line + settings + " --json").out);
-    CHECK(played["time"]["step_seconds"].get<double>() ==
-          doctest::Approx(one["step_seconds"].get<double>()).epsilon(0.002));
-    CHECK(played["needed_bytes"] == one["bytes"]);
-  }
-  // The first line below the table's head, as it is printed.
-  const std::vector<std::string> lines = split(told.out, '\n');
-  const auto head = std::ranges::find_if(lines, [](const std::string& l) { return contains(l, "of yours"); });
-  REQUIRE(head + 1 < lines.end());
-  const std::string settings = (head + 1)->substr((head + 1)->find("--set"));
-  CHECK(contains(*(head + 1), step_line(desk.shell(line + settings).out)));
 }
 
 TEST_CASE("plan: the page and the picture are well-formed, alone, and say the run's name as text") {
@@ -534,6 +540,19 @@ TEST_CASE("plan: 1,024 ranks x 80 blocks x 16 micro-batches take under 2 s of pr
   CHECK(json["fits"] == true);
   CHECK(json["time"]["nodes"] == 128);
   CHECK(json["train_ops"] > 80 * 16 * 4);
+}
+
+TEST_CASE("plan: 80 blocks x 400 micro-batches take under 5 s of processor time, and too many are refused") {
+  const PlanDesk desk;
+  const double before = children_seconds();
+  const Json json = desk.json(
+      "70b.yaml", {"--ranks", "64", "--device", "h100-80gb", "--set", "train.global_batch_size=25600",
+                   "--set", "train.micro_batch_size=1", "--set", "memory.recompute=full"});
+  CHECK(children_seconds() - before < 5 * kSlowdown);
+  CHECK(json["fits"] == true);
+  const Outcome more = desk.plan("70b.yaml", {"--ranks", "64", "--set", "train.global_batch_size=128000"});
+  CHECK(more.status == 2);
+  CHECK(contains(more.err, "is more than 65536; make fewer and larger micro-batches"));
 }
 
 TEST_CASE("plan: the same command says the same, byte for byte") {
