@@ -1,7 +1,7 @@
 // Runs that are larger than any machine: an answer or a clear refusal, in no time, and no number that ran over.
 #include <doctest/doctest.h>
 
-#include <chrono>
+#include <ctime>
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
@@ -37,17 +37,25 @@ recipe::Recipe recipe_of(const nlohmann::json& config, int ranks, const std::str
       .recipe;
 }
 
+// Processor seconds, so that a busy machine doesn't count. Sanitizers make everything several times slower.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr double kAtMost = 60;
+#else
+constexpr double kAtMost = 5;
+#endif
+double processor_seconds() { return double(std::clock()) / CLOCKS_PER_SEC; }
+
 StepPlan planned(const nlohmann::json& config, int ranks, const std::string& sections = "") {
-  const auto start = std::chrono::steady_clock::now();
+  const double start = processor_seconds();
   const recipe::Recipe r = recipe_of(config, ranks, sections);
   StepPlan plan = plan_step(spec::from_config(config, "big"), step_shape(r, true, ranks));
-  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  CHECK(seconds < 5);
+  const double seconds = processor_seconds() - start;
+  CHECK(seconds < kAtMost);
   return plan;
 }
 
 std::string refusal(const nlohmann::json& config, int ranks, const std::string& sections) {
-  const auto start = std::chrono::steady_clock::now();
+  const double start = processor_seconds();
   std::string text;
   try {
     (void)plan_step(spec::from_config(config, "big"),
