@@ -246,6 +246,8 @@ Search search(const Recipe& recipe, const spec::ModelSpec& model, const Cluster&
 std::vector<Candidate> best_changes(const Recipe& recipe, const spec::ModelSpec& model,
                                     const Cluster& cluster, const Room& room, double own) {
   constexpr double kWorthIt = 0.99;
+  constexpr int kMostLayers = 512;  // planning dozens of steps of more would take minutes
+  if (model.layers > kMostLayers) return {};
   const int ranks = ranks_of(recipe, room);
   const Choices choices(recipe, model, ranks);
   Trials trials(recipe, model, cluster, room);

@@ -550,6 +550,12 @@ TEST_CASE("plan: 80 blocks x 400 micro-batches take under 5 s of processor time,
                    "--set", "train.micro_batch_size=1", "--set", "memory.recompute=full"});
   CHECK(children_seconds() - before < 5 * kSlowdown);
   CHECK(json["fits"] == true);
+  const double start = children_seconds();
+  const Outcome deep =
+      desk.plan("small.yaml", {"--device", "h100-80gb", "--set", "model.config.num_hidden_layers=4096",
+                               "--set", "train.global_batch_size=2"});
+  CHECK(children_seconds() - start < 5 * kSlowdown);
+  CHECK_MESSAGE(deep.status == 0, deep.err);
   const Outcome more = desk.plan("70b.yaml", {"--ranks", "64", "--set", "train.global_batch_size=128000"});
   CHECK(more.status == 2);
   CHECK(contains(more.err, "is more than 65536; make fewer and larger micro-batches"));
