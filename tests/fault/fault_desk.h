@@ -144,10 +144,11 @@ class FaultDesk : public Desk {
     return false;
   }
 
-  // The metrics with the fields left out that tell of time, else byte for byte.
+  // The metrics with the fields left out that the system measures, else byte for byte.
   std::string timeless(const std::string& folder) const {
     std::string text = read(folder + "/metrics.jsonl");
-    for (const char* field : {"step_seconds", "tokens_per_second", "mfu", "exposed_comm_seconds"}) {
+    for (const char* field :
+         {"step_seconds", "tokens_per_second", "mfu", "exposed_comm_seconds", "process_peak_bytes"}) {
       const std::string begin = cat("\"", field, "\":");
       for (std::size_t at = text.find(begin); at != std::string::npos; at = text.find(begin, at))
         text.erase(at, text.find(',', at) + 1 - at);
