@@ -1,7 +1,6 @@
 // zerotrain plan and explain: a recipe's step on any number of ranks of any device, from a laptop.
 #include <chrono>
 #include <filesystem>
-#include <fstream>
 #include <iostream>
 
 #include "app/commands.h"
@@ -102,6 +101,17 @@ std::string estimates_of(const PlanReport& r) {
          activation_comparison(r.model, r.shape.train_shape(), r.shape.sequence_length);
 }
 
+// A device that doesn't know the recipe's numbers still has a bill.
+void find_time(PlanReport* r) {
+  if (!r->cluster) return;
+  try {
+    r->time = step_time(r->model, r->shape, r->plan, *r->cluster);
+  } catch (const Error& e) {
+    if (e.blame() != Blame::usage) throw;
+    r->no_time = cat(e.problem(), "; ", e.hint());
+  }
+}
+
 PlanReport report_of(const PlanArgs& args) {
   PlanReport r;
   r.recipe = recipe::load(args.recipe.path, args.recipe.sets, args.ranks).recipe;
@@ -118,8 +128,8 @@ PlanReport report_of(const PlanArgs& args) {
                         [&](const recipe::Recipe& other) { return shape_on(other, args.ranks, r.cluster); },
                         [&](const plan::StepPlan& p) { return needs_on(p, r.cluster); }};
   if (!r.fits()) r.nearest = nearest_fit(r.recipe, r.model, room);
-  if (r.cluster) {
-    r.time = step_time(r.model, r.shape, r.plan, *r.cluster);
+  find_time(&r);
+  if (r.time) {
     if (r.fits()) r.advice = best_changes(r.recipe, r.model, *r.cluster, room, r.time->seconds);
     if (args.search) r.search = search(r.recipe, r.model, *r.cluster, room);
   }
@@ -129,14 +139,7 @@ PlanReport report_of(const PlanArgs& args) {
 
 // A file is replaced as a whole. Links, devices and pipes (/dev/stdout is a link to one) stay what they are.
 void write(const std::string& path, const std::string& text) {
-  std::error_code ignored;
-  const std::filesystem::file_status there = std::filesystem::symlink_status(path, ignored);
-  if (!std::filesystem::exists(there) || std::filesystem::is_regular_file(there)) {
-    write_file(path, text);
-  } else if (std::ofstream out(path, std::ios::binary); !(out << text).flush()) {
-    throw Error(Blame::machine, cat("cannot write to ", path),
-                "give the name of a file, in a folder that is there");
-  }
+  write_file(path, text);
   log::info(cat("wrote ", path));
 }
 
@@ -144,7 +147,7 @@ void write(const std::string& path, const std::string& text) {
 
 int plan(const PlanArgs& args) {
   const PlanReport r = report_of(args);
-  if (args.search && !r.cluster)
+  if (args.search && !r.time)
     throw Error(Blame::usage, "a search compares times, and there is no device to compare them on",
                 r.no_time);
   if (args.json)

@@ -94,17 +94,32 @@ std::string read_text_file(const fs::path& path, Blame blame, std::int64_t limit
   return text;
 }
 
-void write_file(const fs::path& path, std::string_view bytes) {
-  const std::string hint = "is the folder writable, and is there space on the disk?";
-  Partial partial(path);
-  Descriptor file(::open(partial.path().c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
-  if (file.raw() < 0) fail(Blame::machine, "create", partial.path(), hint);
+static void write_all(const Descriptor& file, std::string_view bytes, const fs::path& path,
+                      const std::string& hint) {
   while (!bytes.empty()) {
     const ssize_t n = ::write(file.raw(), bytes.data(), bytes.size());
     if (n < 0 && errno == EINTR) continue;
-    if (n < 0) fail(Blame::machine, "write", partial.path(), hint);
+    if (n < 0) fail(Blame::machine, "write", path, hint);
     bytes.remove_prefix(static_cast<std::size_t>(n));
   }
+}
+
+void write_file(const fs::path& path, std::string_view bytes) {
+  const std::string hint = "is the folder writable, and is there space on the disk?";
+  std::error_code ignored;
+  if (const fs::file_status there = fs::symlink_status(path, ignored);
+      fs::exists(there) && !fs::is_regular_file(there) && !fs::is_directory(there)) {
+    // Opening must not wait for somebody who reads from a pipe; writing may.
+    Descriptor file(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NONBLOCK, 0644));
+    if (file.raw() < 0 || ::fcntl(file.raw(), F_SETFL, 0) != 0) fail(Blame::machine, "write", path, hint);
+    write_all(file, bytes, path, hint);
+    if (::close(file.release()) != 0) fail(Blame::machine, "close", path, hint);
+    return;
+  }
+  Partial partial(path);
+  Descriptor file(::open(partial.path().c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
+  if (file.raw() < 0) fail(Blame::machine, "create", partial.path(), hint);
+  write_all(file, bytes, partial.path(), hint);
   if (::fsync(file.raw()) != 0) fail(Blame::machine, "sync", partial.path(), hint);
   if (::close(file.release()) != 0) fail(Blame::machine, "close", partial.path(), hint);
   if (::rename(partial.path().c_str(), path.c_str()) != 0) fail(Blame::machine, "rename to", path, hint);

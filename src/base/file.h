@@ -17,7 +17,8 @@ namespace zt {
 std::string read_text_file(const std::filesystem::path& path, Blame blame,
                            std::int64_t limit = std::int64_t{1} << 30);
 
-// A file is complete or absent: written under a temporary name beside it, synced to disk, then renamed.
+// A file is complete or absent: written under a temporary name beside it, synced to disk, then renamed. Links, devices
+// and pipes stay what they are: the bytes go through them.
 void write_file(const std::filesystem::path& path, std::string_view bytes);
 
 // A read-only memory mapping of a whole file. Move-only.

@@ -8,8 +8,23 @@
 #include "measure/links.h"
 #include "measure/product_rate.h"
 #include "measure/rounds.h"
+#include "plan/step_time.h"
 
 namespace zt::measure {
+
+// What whole steps took beside what the node's own numbers say of them, the median: where ranks share cores they also wait
+// until the last one has had its turn.
+static double stretch_of(const plan::Node& node, const std::vector<Moving::Step>& steps) {
+  if (steps.empty()) return 1;
+  plan::Cluster cluster;
+  cluster.name = "this machine";
+  cluster.nodes = {node};
+  std::vector<double> ratios;
+  for (const Moving::Step& step : steps)
+    ratios.push_back(step.seconds /
+                     step_time(step.model, step.shape, plan_step(step.model, step.shape), cluster).seconds);
+  return std::clamp(median(ratios), plan::kLeastStretch, plan::kMostStretch);
+}
 
 plan::Node measure_node(comm::Communicator& ranks, const Options& options) {
   plan::Node node;
@@ -27,6 +42,7 @@ plan::Node measure_node(comm::Communicator& ranks, const Options& options) {
     const std::vector<plan::Rate> rates = kernel_rates(ranks, dtype, node.call_seconds, options);
     node.rates.insert(node.rates.end(), rates.begin(), rates.end());
   }
+  node.stretch = stretch_of(node, moving.steps);
   return node;
 }
 

@@ -90,6 +90,7 @@ Finding calibration(const Surroundings& s) {
 std::string age_text(const plan::Cluster& cluster, std::int64_t now) {
   const std::int64_t then = seconds_of_utc(cluster.calibrated.value_or(""));
   if (then < 0) return "";
+  if (then > now + 60) return "dated in the future";
   const std::int64_t seconds = std::max<std::int64_t>(0, now - then);
   const auto told = [](std::int64_t n, const char* unit) {
     return cat(n, " ", unit, n == 1 ? "" : "s", " old");

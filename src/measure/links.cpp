@@ -121,8 +121,10 @@ Moving measure_moving(comm::Communicator& ranks, const Options& options) {
   if (ranks.size() == 1) return {};
   const Pace pace = options.quick ? Pace{0.01, 3} : Pace{0.3, 3};
   Points gathers, reductions, handing;
+  std::vector<double> whole;
   for (const Probe& probe : sliced_probes(options.quick)) {
     const Steps in_line = play(ranks, probe, pace, false), lanes = play(ranks, probe, pace, true);
+    whole.push_back(lanes.seconds);
     gathers.add(in_line.gathers);
     reductions.add(in_line.reductions);
     const double not_hidden = lanes.seconds - in_line.seconds + in_line.moving;
@@ -140,7 +142,12 @@ Moving measure_moving(comm::Communicator& ranks, const Options& options) {
   }
   // Computing at speed c while as much time passes as moving takes at speed c costs (1 - c) / c of it.
   const double speed = 1 / (1 + std::clamp(shared / moved, 0.0, 4.0));
-  Moving moving{gathers.link(ranks), reductions.link(ranks), speed, speed};
+  Moving moving{gathers.link(ranks), reductions.link(ranks), speed, speed, {}};
+  const std::vector<double> whole_each = mean_over_ranks(ranks, whole);
+  const std::vector<Probe> list = sliced_probes(options.quick);
+  for (std::size_t i = 0; i < list.size(); ++i)
+    moving.steps.push_back(
+        {model_of(list[i]), sliced_options(list[i], ranks.size(), true).shape, whole_each[i]});
   for (plan::Link* const link : {&moving.gather, &moving.reduce})
     link->latency += handed / (ranks.size() - 1);
   return moving;

@@ -9,6 +9,13 @@ namespace zt::measure {
 struct Moving {
   plan::Link gather, reduce;
   double overlap_compute = 1, overlap_comm = 1;  // as in plan::Node
+  // Steps in two lanes, and the seconds they took, the mean over the ranks.
+  struct Step {
+    spec::ModelSpec model;
+    plan::StepShape shape;
+    double seconds = 0;
+  };
+  std::vector<Step> steps;
 };
 
 // Trains models whose weights are sliced, all of `ranks` together. Collectives are timed as a step meets them, so a rank

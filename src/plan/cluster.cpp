@@ -109,6 +109,10 @@ const std::vector<Key<plan::Node>>& keys_of<plan::Node>() {
       key("overlap_compute", &Node::overlap_compute, "", "Speed of computing while something moves.",
           speed()),
       key("overlap_comm", &Node::overlap_comm, "", "Speed of moving while something computes.", speed()),
+      key("stretch", &Node::stretch, "", "Whole steps take so many times what their ops take.",
+          Check{cat("between ", plan::kLeastStretch, " and ", plan::kMostStretch),
+                [](double x) { return x >= plan::kLeastStretch && x <= plan::kMostStretch; },
+                nlohmann::ordered_json::object()}),
       key("rates", &Node::rates, "", "What kernels achieve.")};
   return keys;
 }

@@ -45,6 +45,8 @@ struct Rate {
   friend bool operator==(const Rate&, const Rate&) = default;
 };
 
+inline constexpr double kLeastStretch = 0.5, kMostStretch = 10;
+
 // How a node behaves with so many ranks on it, all busy. Measured numbers are of one rank with the others busy too.
 struct Node {
   std::int64_t ranks = 1;
@@ -55,6 +57,7 @@ struct Node {
   Link gather, reduce;  // inside the node, of all_gather and reduce_scatter; bandwidth of the moved (N-1)/N
   double overlap_compute = 1;  // speed of computing while something moves
   double overlap_comm = 1;     // speed of moving while something computes
+  double stretch = 1;          // whole steps take so many times what their ops take: ranks wait for the last
   std::vector<Rate> rates;
   friend bool operator==(const Node&, const Node&) = default;
 };

@@ -186,7 +186,9 @@ std::string estimates_text(const spec::ModelSpec& model, const EstimateAsk& ask)
   check(ask);
   const double parameters = double(model.parameters());
   std::string out = cat("what others would estimate: model states of ", with_commas(model.parameters()),
-                        " parameters on each of ", with_commas(ask.ranks), " ranks, stage ", ask.stage, "\n");
+                        ask.ranks == 1 ? " parameters on one rank"
+                                       : cat(" parameters on each of ", with_commas(ask.ranks), " ranks"),
+                        ", stage ", ask.stage, "\n");
   out += fmt::format("  {:<34} {:>11} {:>12}  {}\n", "", "bytes/param", "GB (1e9 B)", "how it counts");
   out += shown("this plan", {ask.ours, ""}, parameters);
   for (const Convention& convention : conventions()) {

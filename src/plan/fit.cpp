@@ -30,7 +30,7 @@ std::int64_t needed(const recipe::Recipe& r, const spec::ModelSpec& model, const
 std::vector<Change> changes(const recipe::Recipe& from, bool training, int ranks) {
   std::vector<Change> list;
   const auto add = [&list](const Change& start, std::int64_t stage, std::int64_t rows,
-                           recipe::Recompute recompute, recipe::ModelDtype dtype) {
+                           recipe::Recompute recompute, recipe::ModelDtype dtype, bool async) {
     Change c = start;
     const auto say = [&c](const std::string& set) { c.words += cat(" --set ", set); };
     if (c.recipe.zero.stage != stage) say(cat("zero.stage=", stage));
@@ -43,6 +43,8 @@ std::vector<Change> changes(const recipe::Recipe& from, bool training, int ranks
     if (c.recipe.train.eval_batch_size > rows) say(cat("train.eval_batch_size=", rows));
     c.recipe.train.micro_batch_size = rows;
     c.recipe.train.eval_batch_size = std::min(c.recipe.train.eval_batch_size, rows);
+    if (c.recipe.checkpoint.async != async) say("checkpoint.async=false");
+    c.recipe.checkpoint.async = async;
     if (c.recipe.model.dtype != dtype) say("model.dtype=bfloat16");
     c.recipe.model.dtype = dtype;
     if (!c.words.empty()) list.push_back(std::move(c));
@@ -62,11 +64,15 @@ std::vector<Change> changes(const recipe::Recipe& from, bool training, int ranks
   }
   std::vector<recipe::ModelDtype> dtypes = {from.model.dtype};
   if (from.model.dtype == recipe::ModelDtype::float32) dtypes.push_back(recipe::ModelDtype::bfloat16);
+  // Checkpoints written between steps instead of beside them need no copy of the state.
+  std::vector<bool> asyncs = {from.checkpoint.async};
+  if (training && from.checkpoint.every_steps && from.checkpoint.async) asyncs.push_back(false);
   for (const recipe::ModelDtype dtype : dtypes)
     for (const recipe::Recompute& recompute : recomputes)
       for (const std::int64_t r : rows)
-        for (std::int64_t stage = from.zero.stage; stage <= (ranks > 1 ? 3 : from.zero.stage); ++stage)
-          add({from, ""}, stage, r, recompute, dtype);
+        for (const bool async : asyncs)
+          for (std::int64_t stage = from.zero.stage; stage <= (ranks > 1 ? 3 : from.zero.stage); ++stage)
+            add({from, ""}, stage, r, recompute, dtype, async);
   return list;
 }
 

@@ -20,8 +20,8 @@ struct Room {
   };
 };
 
-// The settings nearest to a recipe's that fit: first what other ranks can hold, then nothing of a step's arithmetic,
-// then time, then precision.
+// The settings nearest to a recipe's that fit: first what other ranks can hold, then the copy that checkpoints are written
+// from, then nothing of a step's arithmetic, then time, then precision.
 struct NearestFit {
   std::string settings;  // " --set zero.stage=3 --set ...", as a command line says them; empty: nothing fits
   std::int64_t bytes = 0;  // that these settings need; where nothing fits, the least that any need

@@ -70,9 +70,10 @@ class KernelSeconds {
         if (stand_in(k) == k) break;
       }
     if (!counts_flops(kernel)) return nullptr;
-    throw Error(Blame::usage,
-                cat("'", cluster_.name, "' has no rate of products of ", recipe::word_of(dtype_)),
-                "choose another model.dtype, or measure that one: zerotrain doctor --calibrate");
+    throw Error(
+        Blame::usage, cat("'", cluster_.name, "' has no rate of products of ", recipe::word_of(dtype_)),
+        cluster_.calibrated ? "choose another model.dtype, or measure that one: zerotrain doctor --calibrate"
+                            : "choose another model.dtype, or another device");
   }
   // Inverse-distance weighting (Shepard 1968) of log rates over log sizes; a measured size gives its own rate.
   static double interpolated(const std::vector<const Rate*>& rates, const Work& work) {
@@ -165,8 +166,8 @@ std::vector<double> op_seconds(const schedule::Schedule& list, const spec::Model
   for (const Op& op : list.ops) {
     const auto [it, fresh] = known.try_emplace(mark_of(list, op), 0);
     if (fresh)
-      it->second =
-          kernels.of(work_of(list, op, model, shape)) + moving_seconds(list, op, model, shape, links);
+      it->second = node.stretch * (kernels.of(work_of(list, op, model, shape)) +
+                                   moving_seconds(list, op, model, shape, links));
     seconds.push_back(it->second);
   }
   return seconds;

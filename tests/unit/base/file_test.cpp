@@ -1,6 +1,7 @@
 #include "base/file.h"
 
 #include <doctest/doctest.h>
+#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -72,6 +73,26 @@ TEST_CASE("file: a write that fails leaves the old file as it was and no partial
   CHECK(e.problem() == cat("cannot rename to ", (dir.path() / "target").string(), ": Is a directory"));
   CHECK(test::read_file(dir.path() / "target/inside") == "kept");
   CHECK(files_in(dir.path()) == 1);
+}
+
+TEST_CASE("file: links and pipes stay what they are, and the bytes go through them") {
+  const ScratchDir folder;
+  const fs::path real = folder.write("real.txt", "old"), link = folder.path() / "link",
+                 pipe = folder.path() / "pipe";
+  fs::create_symlink(real, link);
+  write_file(link, "new");
+  CHECK(fs::is_symlink(link));
+  CHECK(read_text_file(real, Blame::usage) == "new");
+  REQUIRE(::mkfifo(pipe.c_str(), 0600) == 0);
+  CHECK_THROWS_AS(write_file(pipe, "nobody reads"), Error);
+  const int reader = ::open(pipe.c_str(), O_RDONLY | O_NONBLOCK);
+  write_file(pipe, "words");
+  char got[16] = {};
+  CHECK(::read(reader, got, sizeof got) == 5);
+  CHECK(std::string(got) == "words");
+  ::close(reader);
+  CHECK(fs::is_fifo(pipe));
+  CHECK(files_in(folder.path()) == 3);
 }
 
 TEST_CASE("file: a full disk is the machine's fault, says so, and leaves nothing") {

@@ -88,6 +88,7 @@ TEST_CASE("checkup: ages are told in the largest unit that fits") {
   CHECK(age(7200) == "2 hours old");
   CHECK(age(2 * 86400) == "2 days old");
   CHECK(age(-5) == "0 minutes old");  // a clock that was set back
+  CHECK(age(-3600) == "dated in the future");
   c.calibrated.reset();
   CHECK(age_text(c, 0).empty());
 }

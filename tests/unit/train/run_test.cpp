@@ -227,6 +227,21 @@ TEST_CASE(
   }
 }
 
+TEST_CASE("fit: before batches shrink, checkpoints are written without a copy of the state") {
+  recipe::Recipe r = recipe_of("micro_batch_size: 8");
+  r.checkpoint.every_steps = 10;
+  const spec::ModelSpec model = open_spec(r);
+  recipe::Recipe plain = r;
+  plain.checkpoint.async = false;
+  REQUIRE(planned(plain) < planned(r));
+  try {
+    require_fit(r, model, true, planned(plain));
+    FAIL("accepted");
+  } catch (const Error& e) {
+    CHECK(e.hint().ends_with(": --set checkpoint.async=false"));
+  }
+}
+
 TEST_CASE("fit: where nothing helps, the least that is possible is named") {
   const recipe::Recipe r = recipe_of("micro_batch_size: 8");
   try {
