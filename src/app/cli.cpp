@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "plan/cluster.h"
+#include "plan/estimates.h"
 
 namespace zt::app {
 namespace {
@@ -89,12 +90,23 @@ void add_plan_command(CLI::App& program, Options& o, Action& action) {
       ->type_name("NAME|FILE");
   command->add_flag("--search", p.search,
                     "Try other settings and list the fastest that fit, and what does not");
-  command->add_flag("--estimates", p.estimates, "Also what the formulas of papers and other tools would say");
+  CLI::Option* const estimates =
+      command
+          ->add_option("--estimates", p.conventions,
+                       cat("Also what the formulas of papers and other tools would say; of these only: ",
+                           join(plan::estimate_names(), ", ")))
+          ->type_name("[NAME,NAME]")
+          ->expected(0, CLI::detail::expected_max_vector_size)
+          ->delimiter(',');
   command->add_flag("--json", p.json, "Print JSON");
   command->add_option("--html", p.html, "Also write a page with tables, memory over time and lanes")
       ->type_name("FILE");
   command->add_option("--svg", p.svg, "Also write the picture of memory over time")->type_name("FILE");
-  command->callback([&] { action = [&] { return plan(p); }; });
+  command->callback([&, estimates] {
+    p.estimates = estimates->count() > 0;
+    std::erase(p.conventions, "");  // where no name follows
+    action = [&] { return plan(p); };
+  });
 }
 
 void add_recipe_commands(CLI::App& program, Options& o, Action& action) {

@@ -29,7 +29,8 @@ struct PlanArgs {
   std::string
       device;  // a described cluster's name, or a cluster file; "": this machine's calibration, if any
   bool json = false, search = false, estimates = false;
-  std::string html, svg;  // files to write besides; "": none
+  std::vector<std::string> conventions;  // of the estimates; none: the usual ones
+  std::string html, svg;                 // files to write besides; "": none
 };
 // Status 7 when the plan needs more memory than the device has.
 int plan(const PlanArgs& args);

@@ -75,8 +75,9 @@ void find_cluster(const PlanArgs& args, PlanReport* report) {
 }
 
 // What other tools would say of the same states.
-std::string estimates_of(const PlanReport& r) {
+std::string estimates_of(const PlanReport& r, const std::vector<std::string>& conventions) {
   plan::EstimateAsk ask;
+  ask.conventions = conventions;
   ask.ranks = r.shape.partition.ranks;
   ask.stage = static_cast<int>(r.recipe.zero.stage);
   for (const char* id : {"parameters", "master_copy", "moments", "gradients"})
@@ -133,7 +134,7 @@ PlanReport report_of(const PlanArgs& args) {
     if (r.fits()) r.advice = best_changes(r.recipe, r.model, *r.cluster, room, r.time->seconds);
     if (args.search) r.search = search(r.recipe, r.model, *r.cluster, room);
   }
-  if (args.estimates) r.estimates = estimates_of(r);
+  if (args.estimates) r.estimates = estimates_of(r, args.conventions);
   return r;
 }
 

@@ -416,6 +416,23 @@ TEST_CASE("plan: a device is a known name or a readable cluster file, else the e
   CHECK(desk.plan("gpt2.yaml", {"--device", "v100-32gb", "--search"}).status == 2);
 }
 
+TEST_CASE("plan: estimates are those of the conventions that are named, or the usual ones") {
+  const PlanDesk desk;
+  const Outcome usual = desk.plan("small.yaml", {"--estimates"});
+  CHECK(usual.status == 0);
+  for (const char* const tool :
+       {"ZeRO paper", "DeepSpeed", "Megatron-LM, fp32 gradients", "LLaMA-Factory, full"})
+    CHECK(contains(usual.out, tool));
+  const Outcome two = desk.plan("small.yaml", {"--estimates", "megatron-bf16,llama-factory-qlora-4"});
+  CHECK(two.status == 0);
+  CHECK(contains(two.out, "Megatron-LM"));
+  CHECK(contains(two.out, "QLoRA"));
+  CHECK_FALSE(contains(two.out, "DeepSpeed"));
+  const Outcome wrong = desk.plan("small.yaml", {"--estimates", "megatron-bf61"});
+  CHECK(wrong.status == 2);
+  CHECK(contains(wrong.err, "megatron-bf16"));
+}
+
 TEST_CASE("plan: this machine's calibration is used where it is there, and says when it was measured") {
   const PlanDesk desk;
   // The host's name.
