@@ -115,8 +115,7 @@ std::string picture(const PlanReport& r) {
   plan::MemoryPicture how;
   how.device_bytes = std::max<std::int64_t>(0, r.available);
   if (r.time) how.time = &r.time->simulation;
-  return memory_svg(plan::stack_of(plan::memory_timeline(r.plan.train), r.plan.total() - r.plan.arena),
-                    r.plan.train, how);
+  return memory_svg(memory_of(r), r.plan.train, how);
 }
 
 std::string page(const PlanReport& r) {

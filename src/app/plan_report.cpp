@@ -2,7 +2,6 @@
 
 #include "base/text.h"
 #include "plan/drawing.h"
-#include "plan/memory_stack.h"
 #include "plan/spark.h"
 
 namespace zt::app {
@@ -14,6 +13,10 @@ std::string PlanReport::verdict() const {
   if (fits()) return cat("fits: ", human_bytes(needed), " of ", human_bytes(available), " a rank may use");
   return cat("does not fit: a rank needs ", human_bytes(needed), " and may use ", human_bytes(available),
              ", ", human_bytes(needed - available), " too much");
+}
+
+plan::MemoryStack memory_of(const PlanReport& r) {
+  return plan::stack_of(plan::memory_timeline(r.plan.train), r.plan.total() - r.plan.arena);
 }
 
 static std::string nearest_text(const plan::NearestFit& nearest) {
@@ -42,8 +45,7 @@ static std::string origin_text(const PlanReport& r) {
 
 std::string text(const PlanReport& r) {
   std::string out = plan::text(r.plan);
-  const plan::MemoryStack stack =
-      plan::stack_of(plan::memory_timeline(r.plan.train), r.plan.total() - r.plan.arena);
+  const plan::MemoryStack stack = memory_of(r);
   out += "memory over a step\n" + plan::spark_line(stack, r.plan.train.ops);
   if (r.time) out += plan::text(*r.time);
   if (r.cluster) out += origin_text(r) + "\n";

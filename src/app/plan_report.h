@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "plan/fit.h"
+#include "plan/memory_stack.h"
 #include "plan/search.h"
 #include "plan/step_time.h"
 
@@ -33,6 +34,9 @@ struct PlanReport {
   // "fits: 34.30 GiB of 80.00 GiB a rank may use", or by how much it does not; "" where nobody knows.
   std::string verdict() const;
 };
+
+// What fills the memory while the training list runs.
+plan::MemoryStack memory_of(const PlanReport& report);
 
 std::string text(const PlanReport& report);
 // Documented in docs/formats/plan.md; keys never change their meaning.

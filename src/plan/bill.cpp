@@ -151,6 +151,15 @@ std::int64_t bytes_of(const std::vector<BillRow>& bill, std::string_view id) {
   return found == bill.end() ? 0 : found->bytes;
 }
 
+std::string largest_rows(std::vector<BillRow> bill, std::size_t most) {
+  std::erase_if(bill, [](const BillRow& row) { return row.place == Place::disk; });
+  std::ranges::stable_sort(bill, std::ranges::greater(), &BillRow::bytes);
+  if (bill.size() > most) bill.resize(most);
+  std::vector<std::string> words;
+  for (const BillRow& row : bill) words.push_back(cat(row.what, " ", human_bytes(row.bytes)));
+  return join(words, ", ");
+}
+
 std::string bill_text(const StepPlan& plan) {
   const std::int64_t total = plan.total();
   std::string out = "memory of a rank\n" + rows_of(plan, Place::device, total) + line("total", total, total);

@@ -44,6 +44,9 @@ std::int64_t sum(const std::vector<BillRow>& bill, Place place);
 // Bytes of the row of that id; 0 where there is none.
 std::int64_t bytes_of(const std::vector<BillRow>& bill, std::string_view id);
 
+// The rows of memory that have the most, at most `most` of them, in words: "gradients, float32 4.01 GiB, ...".
+std::string largest_rows(std::vector<BillRow> bill, std::size_t most);
+
 // The rows as a table with shares and sums, place by place.
 std::string bill_text(const StepPlan& plan);
 

@@ -76,16 +76,6 @@ std::vector<Change> changes(const recipe::Recipe& from, bool training, int ranks
   return list;
 }
 
-std::string largest_entries(const StepPlan& plan) {
-  auto bill = plan.bill;
-  std::erase_if(bill, [](const BillRow& row) { return row.place == Place::disk; });
-  std::ranges::stable_sort(bill, std::ranges::greater(), &BillRow::bytes);
-  bill.resize(std::min<std::size_t>(bill.size(), 4));
-  std::vector<std::string> words;
-  for (const BillRow& row : bill) words.push_back(cat(row.what, " ", human_bytes(row.bytes)));
-  return join(words, ", ");
-}
-
 }  // namespace
 
 NearestFit nearest_fit(const recipe::Recipe& r, const spec::ModelSpec& model, const Room& room) {
@@ -105,7 +95,7 @@ void require_fit(const recipe::Recipe& r, const spec::ModelSpec& model, const Ro
   const std::int64_t needs = room.needs(plan);
   if (room.bytes < 0 || needs <= room.bytes) return;
   const std::string problem =
-      cat("not enough memory: the plan needs ", human_bytes(needs), " (", largest_entries(plan), "), ",
+      cat("not enough memory: the plan needs ", human_bytes(needs), " (", largest_rows(plan.bill, 4), "), ",
           human_bytes(room.bytes), " are free", of_whom);
   const NearestFit nearest = nearest_fit(r, model, room);
   const std::string bytes = human_bytes(nearest.bytes);

@@ -53,16 +53,6 @@ std::string settings_text(const Recipe& from, const Recipe& to) {
   return join(sets, " ");
 }
 
-std::string largest_rows(const StepPlan& plan) {
-  std::vector<BillRow> rows = plan.bill;
-  std::erase_if(rows, [](const BillRow& row) { return row.place == Place::disk; });
-  std::ranges::stable_sort(rows, std::ranges::greater(), &BillRow::bytes);
-  std::vector<std::string> words;
-  for (std::size_t i = 0; i < std::min<std::size_t>(rows.size(), 2); ++i)
-    words.push_back(cat(rows[i].what, " ", human_bytes(rows[i].bytes)));
-  return join(words, ", ");
-}
-
 // Plans and plays candidates of one recipe.
 class Trials {
  public:
@@ -157,7 +147,7 @@ class Trials {
     Misfit& m = it == result.misfits.end() ? result.misfits.emplace_back(Misfit{what, 0, 0, ""}) : *it;
     if (m.count++ > 0 && c.bytes >= m.least) return;
     m.least = c.bytes;
-    m.filled_by = largest_rows(plan);
+    m.filled_by = largest_rows(plan.bill, 2);
   }
 
   const Recipe& own_;

@@ -13,8 +13,9 @@ namespace zt::train {
 namespace {
 
 struct Dry {
+  spec::ModelSpec spec;
+  plan::StepShape shape;
   plan::StepPlan plan;
-  std::optional<plan::StepTime> time;
   std::string model, tokenizer;  // fingerprints
 };
 
@@ -33,9 +34,8 @@ Dry plan_without_weights(const recipe::Recipe& r, const Ranks& ranks, const comm
   require_fit(r, model, true, device::available_bytes(), ranks);
   plan::StepShape shape = step_shape(r, true, ranks);
   shape.comm_bytes = comm.buffer_bytes();
-  plan::StepPlan plan = plan::plan_step(model, shape);
-  const auto time = planned_time(model, shape, plan);
-  return {std::move(plan), time, digest_of(spec::describe(model)), tokenizer->fingerprint()};
+  return {model, shape, plan::plan_step(model, shape), digest_of(spec::describe(model)),
+          tokenizer->fingerprint()};
 }
 
 void require_agreement(const Dry& dry, comm::Communicator& comm) {
@@ -59,7 +59,8 @@ void dry_run(const recipe::Loaded& loaded, const Ranks& ranks, comm::Communicato
   require_agreement(dry, comm);
   if (comm.rank() > 0) return;
   log::info(plan::text(dry.plan));
-  if (dry.time) log::info(cat(plan::text(*dry.time), planned_time_text(*dry.time)));
+  if (const auto time = planned_time(dry.spec, dry.shape, dry.plan))
+    log::info(cat(plan::text(*time), planned_time_text(*time)));
   const std::string list = fingerprint(dry.plan.train);
   log::info(comm.size() > 1 ? cat("ranks 0 to ", comm.size() - 1, " agree on step list ", list)
                             : cat("step list ", list));
