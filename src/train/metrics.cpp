@@ -58,9 +58,14 @@ static std::string lines_until(const std::string& text, std::int64_t last_step) 
 }
 
 MetricsLog::MetricsLog(const std::filesystem::path& path, std::int64_t last_step) : path_(path) {
-  if (std::filesystem::exists(path))
-    write_file(path, lines_until(read_text_file(path, Blame::machine), last_step));
-  out_.open(path, std::ios::app);
+  go_back_to(last_step);
+}
+
+void MetricsLog::go_back_to(std::int64_t last_step) {
+  out_.close();
+  if (std::filesystem::exists(path_))
+    write_file(path_, lines_until(read_text_file(path_, Blame::machine), last_step));
+  out_.open(path_, std::ios::app);
   write("");
 }
 

@@ -42,6 +42,8 @@ class MetricsLog {
   explicit MetricsLog(const std::filesystem::path& path, std::int64_t last_step = 0);
   void step(const StepMetrics& metrics);
   void evaluation(std::int64_t step, double loss, std::int64_t tokens);
+  // Drops the lines of steps after `last_step`, which will be measured again.
+  void go_back_to(std::int64_t last_step);
 
  private:
   void write(const std::string& line);

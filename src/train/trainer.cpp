@@ -21,9 +21,8 @@
 #include "train/evaluate.h"
 #include "train/learning_rate.h"
 #include "train/loss_scale.h"
-#include "train/metrics.h"
 #include "train/planned_time.h"
-#include "train/progress.h"
+#include "train/reports.h"
 #include "train/resuming.h"
 #include "train/saves.h"
 #include "train/setup.h"
@@ -113,8 +112,7 @@ class Trainer {
   std::optional<RunFolder> folder_;  // rank 0
   std::optional<exec::Engine> engine_;
   std::optional<Saves> saves_;
-  std::optional<MetricsLog> metrics_;  // rank 0
-  std::optional<Progress> progress_;   // rank 0
+  std::optional<Reports> reports_;  // rank 0
   double product_rate_ = 0;
   std::string run_id_;
   checkpoint::RunState lasting_state_;
@@ -222,8 +220,7 @@ void Trainer::open_reports() {
              cat(plan::text(plan), time ? plan::text(*time) : "", "\n", schedule::text(plan.train)));
   announce();
   if (time) log::info(planned_time_text(*time));
-  metrics_.emplace(output("metrics.jsonl"), step_);
-  progress_.emplace(recipe_.logging.progress, steps_, step_);
+  reports_.emplace(recipe_.run.output_dir, recipe_, steps_, step_);
 }
 
 void Trainer::announce() const {
@@ -260,7 +257,7 @@ int Trainer::train_steps() {
     if (save_due()) save();
     stopped = agreed_signs();
   }
-  if (lead()) progress_.reset();
+  if (lead()) reports_->end_progress();
   const char* const here = stop_.pending();
   return end(step_ == steps_ ? nullptr : here != nullptr ? here : "a signal to another rank");
 }
@@ -325,9 +322,7 @@ void Trainer::one_step() {
   updates_ += result.finite ? 1 : 0;
   if (lead()) {
     const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-    const StepMetrics m = measure(batch, result, rate, seconds, comm_.traffic() - before);
-    if (step_ % recipe_.train.log_every == 0 || step_ == steps_) metrics_->step(m);
-    progress_->step(m);
+    reports_->step(measure(batch, result, rate, seconds, comm_.traffic() - before));
   }
   scale_.update(result.finite);
   watch(result);
@@ -377,8 +372,7 @@ void Trainer::evaluate_now() {
   if (setup_.data.validation == nullptr) return;
   const Evaluation e = evaluate(*engine_, *setup_.data.validation, recipe_.train.eval_batch_size);
   if (!lead()) return;
-  metrics_->evaluation(step_, e.loss(), e.tokens);
-  progress_->evaluation(step_, e.loss(), e.tokens);
+  reports_->evaluation(step_, e.loss(), e.tokens);
 }
 
 // Whether any rank was told to stop. Commits the save under way once every rank has written its file.

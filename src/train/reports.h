@@ -1,0 +1,45 @@
+// Everything rank 0 tells of a run while it goes on: steps and evaluations, to files and to people.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "recipe/recipe.h"
+#include "train/events.h"
+#include "train/metrics.h"
+#include "train/progress.h"
+
+namespace zt::train {
+
+class Reports {
+ public:
+  // In run folder `folder`; a resumed run has done `first_step` of its `steps` before. Throws Error(machine) when a file
+  // can't be made.
+  Reports(const std::filesystem::path& folder, const recipe::Recipe& recipe, std::int64_t steps,
+          std::int64_t first_step);
+
+  // run.json: what this start of the run is, from docs/formats/run_folder.md.
+  void describe(const nlohmann::ordered_json& run);
+  // Measured; written where the step is one to log.
+  void step(const StepMetrics& metrics);
+  void evaluation(std::int64_t step, double loss, std::int64_t tokens);
+  void event(EventKind kind, std::int64_t step, const std::string& text,
+             const nlohmann::ordered_json& more = nlohmann::ordered_json::object()) {
+    events_.note(kind, step, text, more);
+  }
+  // Steps after `step` will be measured again: a run that went back to it.
+  void go_back_to(std::int64_t step);
+  // The bar leaves the terminal.
+  void end_progress() { progress_.reset(); }
+
+ private:
+  std::filesystem::path folder_;
+  std::int64_t log_every_, steps_;
+  MetricsLog metrics_;
+  Events events_;
+  std::optional<Progress> progress_;
+};
+
+}  // namespace zt::train
