@@ -13,6 +13,7 @@ MpiSession::MpiSession() : troubles_(std::make_unique<Troubles>()) {
   int before = 0;
   MPI_Initialized(&before);
   if (before != 0) throw Error(Blame::bug, "MPI is started twice in one process");
+  require_joined(launcher());
   // Inside a node Open MPI lets one process read another's memory, by a system call for each message. Copying
   // through shared memory is about twice as fast (bench/comm), and needs no such permission. Users can override.
   setenv("OMPI_MCA_btl_vader_single_copy_mechanism", "none", 0);

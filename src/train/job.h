@@ -18,8 +18,8 @@ struct Job {
   friend bool operator==(const Job&, const Job&) = default;
 };
 
-// The end time is that of ZEROTRAIN_END_TIME, which counts outside of a job too, else of SLURM_JOB_END_TIME (SLURM
-// from 22.05.3 on sets it in batch scripts and steps). A value that is no time is none.
+// The end time is that of ZEROTRAIN_END_TIME, which counts outside of a job too, else of SLURM_JOB_END_TIME. SLURM 22.05
+// sets only the job's number, name and restarts, so scripts/slurm asks it and sets the former. A value that is no time is none.
 Job this_job();
 
 // For people: "slurm job 1234 (gpt2), restart 2"; "" outside of a job.
