@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "comm/agreement.h"
+#include "comm/launcher.h"
 #include "comm/mpi.h"
 #include "comm/threads.h"
 #include "device/cores.h"
@@ -93,6 +94,7 @@ int train_on_threads(const TrainArgs& args) {
 int train(const TrainArgs& args) {
   if (comm::launched()) return train_under_launcher(args);
   if (args.ranks > 1) return train_on_threads(args);
+  if (args.ranks == 0) comm::require_lone_task();
   const train::StopRequests stop;
   const auto alone = comm::solo();
   return train_on(*alone, args, stop, 1);
