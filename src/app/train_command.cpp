@@ -16,10 +16,14 @@
 #include "device/cores.h"
 #include "recipe/recipe.h"
 #include "train/signals.h"
+#include "train/time_limit.h"
 #include "train/trainer.h"
 
 namespace zt::app {
 namespace {
+
+// When the program was loaded: time limits count from there, with all that comes before the first step.
+const double kStarted = train::now_seconds();
 
 // What all ranks agree on is said once and ends them in order.
 int train_on(comm::Communicator& comm, const TrainArgs& args, const train::StopRequests& stop,
@@ -31,9 +35,9 @@ int train_on(comm::Communicator& comm, const TrainArgs& args, const train::StopR
     comm::require_same(comm, digest_of(recipe::resolved_text({loaded.recipe, {}}) + args.resume),
                        Blame::usage, "were started with different recipes or options",
                        "start every rank with the same recipe, --set and --resume");
-    return train::train(loaded,
-                        {args.dry_run, train::parse_resume(args.resume), ZEROTRAIN_VERSION, on_this_node},
-                        stop, comm);
+    return train::train(
+        loaded, {args.dry_run, train::parse_resume(args.resume), ZEROTRAIN_VERSION, on_this_node, kStarted},
+        stop, comm);
   } catch (const comm::AgreedError& e) {
     if (comm.rank() == 0) log::error(e.what());
     return exit_status(e.blame());

@@ -14,13 +14,14 @@ namespace {
 using nlohmann::json;
 
 constexpr const char* kFormat = "zerotrain checkpoint";
-constexpr std::int64_t kVersion = 1;
+constexpr std::int64_t kVersion = 2, kOldestVersion = 1;
+static_assert(kVersion < 10, "the digest's place is the same in every version");
 constexpr std::size_t kDigestLength = 32;
 constexpr auto kDamaged = "the checkpoint is damaged or was changed by hand; use an older one";
 
 // A manifest begins with exactly this, so that its digest has a fixed place.
-std::string head() {
-  return cat("{\n  \"format\": \"", kFormat, "\",\n  \"version\": ", kVersion, ",\n  \"digest\": \"");
+std::string head(std::int64_t version = kVersion) {
+  return cat("{\n  \"format\": \"", kFormat, "\",\n  \"version\": ", version, ",\n  \"digest\": \"");
 }
 
 // The digest of the text with zeros for the digest itself.
@@ -128,12 +129,13 @@ void check_head(const json& object, std::string_view text, const std::string& wh
     throw Error(Blame::model,
                 cat(where, " is not the manifest of a checkpoint: its \"format\" is not \"", kFormat, "\""),
                 "name a folder such as OUTPUT_DIR/checkpoints/step-00000100");
-  if (!whole_number(object.value("version", json()), &version) || version != kVersion)
+  if (!whole_number(object.value("version", json()), &version) || version < kOldestVersion ||
+      version > kVersion)
     throw Error(Blame::model,
                 cat(where, " has version ", exchange::shown(object.value("version", json()).dump()),
-                    ", this program reads version ", kVersion),
+                    ", this program reads versions ", kOldestVersion, " to ", kVersion),
                 "use the version of zerotrain that wrote the checkpoint");
-  if (!starts_with(text, head()) || text.size() < head().size() + kDigestLength ||
+  if (!starts_with(text, head(version)) || text.size() < head().size() + kDigestLength ||
       object.value("digest", json()) != own_digest(std::string(text)))
     throw Error(Blame::model, cat(where, " differs from what was written: its digest is wrong"), kDamaged);
 }

@@ -186,12 +186,14 @@ StepResult Engine::play(const schedule::Schedule& list, std::span<const HostBatc
 }
 
 StepResult Engine::train_step(std::span<const HostBatch> micros, std::int64_t supervised, std::uint32_t step,
-                              const kernels::AdamW& optimizer, double max_grad_norm, double loss_scale) {
+                              const kernels::AdamW& optimizer, double max_grad_norm, double loss_scale,
+                              double max_loss) {
   StepInput input;
   input.step = step;
   input.optimizer = optimizer;
   input.max_grad_norm = max_grad_norm;
   input.loss_scale = loss_scale;
+  input.max_loss = max_loss;
   return play(plan_.train, micros, supervised, input);
 }
 

@@ -55,9 +55,11 @@ class Engine {
 
   // One optimizer step over this rank's `micros` micro-batches, of which number m is micro-batch m x ranks + rank
   // of the global batch. `supervised` is the denominator: supervised
-  // tokens of the global batch. `optimizer` carries lr, betas, eps, decay and t. Collective.
+  // tokens of the global batch. `optimizer` carries lr, betas, eps, decay and t. A mean loss above `max_loss`
+  // updates nothing. Collective.
   StepResult train_step(std::span<const HostBatch> micros, std::int64_t supervised, std::uint32_t step,
-                        const kernels::AdamW& optimizer, double max_grad_norm, double loss_scale = 1);
+                        const kernels::AdamW& optimizer, double max_grad_norm, double loss_scale = 1,
+                        double max_loss = std::numeric_limits<double>::infinity());
   // Completes whole weights after each rank has set the elements it needs. Collective.
   void gather_weights();
   // Summed loss of one batch; each token's loss too where `token_losses` is given, which has an entry for each

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <span>
 #include <string>
@@ -32,6 +33,7 @@ struct StepInput {
   double loss_scale = 1;          // gradients carry this factor until the norm; a power of two
   kernels::AdamW optimizer;       // lr, betas, eps, decay, t; the slices are filled in here
   double max_grad_norm = 0;       // 0: no clipping
+  double max_loss = std::numeric_limits<double>::infinity();  // a mean loss above it is a spike
   std::span<float> token_losses;  // optional, evaluation's one micro-batch: room for each token's loss
 };
 
@@ -41,6 +43,8 @@ struct StepResult {
   double grad_norm = 0;   // before clipping, without loss scale
   bool finite = true;     // false: a gradient or the loss is not finite, and nothing was updated
   std::string first_bad;  // then: the first tensor whose gradient is not finite, or "the loss"
+  bool spike = false;     // the mean loss was above max_loss, and nothing was updated
+  bool updated() const { return finite && !spike; }
   double exposed_comm_seconds = 0;  // computation stood still for communication
 };
 

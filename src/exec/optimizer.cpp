@@ -58,6 +58,8 @@ void Executor::norm_of_all() {
   result_.grad_norm = std::sqrt(squares) / input_->loss_scale;
   result_.finite = std::isfinite(result_.grad_norm) && std::isfinite(result_.loss_sum);
   if (!result_.finite) result_.first_bad = first_bad_tensor();
+  result_.spike =
+      result_.finite && result_.loss_sum / static_cast<double>(input_->supervised) > input_->max_loss;
   // PyTorch's clip_grad_norm_ divides by norm + 1e-6 and never scales up.
   const double limit = input_->max_grad_norm;
   const double clip = limit > 0 ? std::min(1.0, limit / (result_.grad_norm + 1e-6)) : 1.0;
@@ -97,11 +99,11 @@ std::string Executor::first_bad_tensor() const {
   return "a gradient";
 }
 
-// A step that is not finite changes neither weights nor moments, but its gradients are forgotten all the
-// same.
+// A step that is not finite, or a spike, changes neither weights nor moments, but its gradients are forgotten all
+// the same.
 void Executor::update(const Op& op) {
   const int b = op.block;
-  if (result_.finite) {
+  if (result_.updated()) {
     for (const plan::Part& part : store_.parts(b)) {
       kernels::AdamW a = input_->optimizer;
       a.grad_scale = clip_;

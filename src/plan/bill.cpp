@@ -131,6 +131,8 @@ std::vector<BillRow> bill_of(const spec::ModelSpec& model, const StepShape& shap
                            {"communication", "communication buffers", shape.comm_bytes},
                            {"half_precision_tiles", "tiles of half-precision products", shape.kernel_bytes},
                            {"checkpoint_staging", "copy that checkpoints are written from", blocks.snapshot},
+                           {"held_state", "copy that a run goes back to (rewind)",
+                            shape.held && shape.training ? blocks.weights + blocks.optimizer : 0},
                            {"libraries", "libraries of the device", shape.process.device_libraries},
                            {"program", "program and libraries", program.program, Place::host},
                            {"kernel_scratch", "scratch of the kernels", program.scratch, Place::host},

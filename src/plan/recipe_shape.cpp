@@ -60,6 +60,7 @@ StepShape step_shape(const recipe::Recipe& r, bool training, int ranks) {
   shape.process.mpi = ranks > 1;
   shape.process.vocabulary = r.tokenizer.path.has_value();
   if (training) shape.disk = {checkpoints_of(r), r.checkpoint.export_model == recipe::Export::at_end};
+  shape.held = training && recipe::may_rewind(r);
   shape.snapshot = training && r.checkpoint.every_steps && r.checkpoint.async;
   return shape;
 }

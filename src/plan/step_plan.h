@@ -38,6 +38,7 @@ struct StepShape {
   int grad_bytes = 4;                                      // of the accumulated gradient R
   int wire_bytes = 4;     // of gradients on their way between ranks; at most as wide as what is sent
   bool snapshot = false;  // a copy of this rank's state, from which checkpoints are written beside training
+  bool held = false;      // a copy of everything a step changes, to which a run can go back
   std::int64_t comm_bytes = 0;    // what the communicator holds for itself
   std::int64_t kernel_bytes = 0;  // what the kernels hold for products of half-precision numbers
   bool dropout = false;

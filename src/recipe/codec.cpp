@@ -165,6 +165,48 @@ nlohmann::ordered_json Codec<Recompute>::to_json(const Recompute& value) {
   return word_of(value.kind);
 }
 
+// A number of seconds, or [D-]H:M:S as batch systems write it; 0 for anything else.
+static std::int64_t duration_seconds(const std::string& text) {
+  constexpr std::int64_t kMostDays = 100'000;
+  std::int64_t days = 0, total = 0;
+  std::string rest = text;
+  if (const std::size_t dash = text.find('-'); dash != std::string::npos && dash > 0) {
+    if (!parse_int(text.substr(0, dash), &days) || days < 0 || days > kMostDays) return 0;
+    rest = text.substr(dash + 1);
+  }
+  const std::vector<std::string> parts = split(rest, ':');
+  if (parts.size() != 3 && (parts.size() != 1 || days > 0)) return 0;
+  for (const std::string& part : parts) {
+    std::int64_t n = 0;
+    const bool first = &part == &parts.front();
+    if (!parse_int(part, &n) || n < 0 || n > (first ? kMostDays * 86'400 : 59)) return 0;
+    total = total * 60 + n;
+  }
+  total += days * 86'400;
+  return total <= kMostDays * 86'400 ? total : 0;
+}
+
+bool Codec<TimeLimit>::read(const Node& node, const At& at, TimeLimit& value) {
+  if (!node.is_scalar()) return at.refuse(node, type());
+  for (const Word<TimeLimit::Kind>& word : words(TimeLimit::Kind{}))
+    if (node.text == word.text) return value = {word.value, 0}, true;
+  const std::int64_t seconds = duration_seconds(node.text);
+  if (seconds == 0) return at.refuse(node, type());
+  return value = {TimeLimit::Kind::seconds, seconds}, true;
+}
+
+nlohmann::ordered_json Codec<TimeLimit>::to_json(const TimeLimit& value) {
+  if (value.kind == TimeLimit::Kind::seconds) return value.seconds;
+  return word_of(value.kind);
+}
+
+nlohmann::ordered_json Codec<TimeLimit>::schema() {
+  return {{"anyOf",
+           {Codec<TimeLimit::Kind>::schema(),
+            {{"type", "integer"}, {"minimum", 1}},
+            {{"type", "string"}, {"pattern", "^([0-9]+-)?[0-9]+:[0-5]?[0-9]:[0-5]?[0-9]$"}}}}};
+}
+
 nlohmann::ordered_json Codec<Recompute>::schema() {
   nlohmann::ordered_json every = section_schema(recompute_keys(), Recompute{});
   every["properties"]["every"].erase("default");

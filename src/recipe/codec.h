@@ -195,6 +195,14 @@ struct Codec<Recompute> {
   static nlohmann::ordered_json schema();
 };
 
+template <>
+struct Codec<TimeLimit> {
+  static std::string type() { return "auto, none, a number of seconds, or [days-]hours:minutes:seconds"; }
+  static bool read(const Node& node, const At& at, TimeLimit& value);
+  static nlohmann::ordered_json to_json(const TimeLimit& value);
+  static nlohmann::ordered_json schema();
+};
+
 // Calls f with each number that checks apply to.
 template <typename T, typename F>
 void for_each_number(const T&, F) {}

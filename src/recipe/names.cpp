@@ -17,8 +17,6 @@ struct Later {
 constexpr Later kLater[] = {
     {"run.device", "cuda"},
     {"run.deterministic", "false"},
-    {"run.time_limit", ""},
-    {"logging.tensorboard", ""},
 };
 
 // Names of other tools (Hugging Face Trainer, TRL, DeepSpeed, torchtitan, axolotl, nanoGPT, llm.c) and what

@@ -30,7 +30,18 @@ enum class Reduce { automatic, micro, step };
 enum class LossScale { dynamic, none };
 enum class Lanes { threads, inlined };  // the words are `threads` and `inline`
 enum class Export { at_end, never };
+enum class FailedSave { stop, go_on };  // the words are `stop` and `continue`
+enum class OnBadStep { stop, skip, rewind };
+enum class OnSpike { ignore, stop, skip, rewind };
 enum class Progress { automatic, bar, lines, none };
+
+// When a run must have ended: when the batch system ends its job, never, or so many seconds after its start.
+struct TimeLimit {
+  enum class Kind { automatic, none, seconds };
+  Kind kind = Kind::automatic;
+  std::int64_t seconds = 0;  // only for Kind::seconds
+  bool operator==(const TimeLimit&) const = default;
+};
 
 struct Run {
   std::string name;        // loading sets it to the recipe file's stem when it isn't given
@@ -38,6 +49,7 @@ struct Run {
   std::int64_t seed = 42;
   Device device = Device::automatic;
   bool deterministic = true;
+  TimeLimit time_limit;
   bool operator==(const Run&) const = default;
 };
 
@@ -103,6 +115,11 @@ struct Train {
   std::int64_t eval_every = 0;
   std::int64_t eval_batch_size = 0;  // loading sets it to micro_batch_size when it isn't given
   std::int64_t log_every = 1;
+  OnBadStep on_nonfinite = OnBadStep::skip;
+  OnSpike on_spike = OnSpike::ignore;
+  double spike_factor = 2.0;
+  std::int64_t max_bad_steps = 20;
+  std::int64_t hold_every = 20;
   std::vector<std::string> freeze;  // patterns of tensor names, see patterns.h
   bool operator==(const Train&) const = default;
 };
@@ -171,12 +188,14 @@ struct Checkpoint {
   std::int64_t keep_last = 3;
   bool save_on_signal = true;
   bool async = true;
+  FailedSave on_failed_save = FailedSave::stop;
   Export export_model = Export::at_end;  // the key is `export`
   bool operator==(const Checkpoint&) const = default;
 };
 
 struct Logging {
   Progress progress = Progress::automatic;
+  bool tensorboard = true;
   bool operator==(const Logging&) const = default;
 };
 
@@ -196,5 +215,10 @@ struct Recipe {
   Logging logging;
   bool operator==(const Recipe&) const = default;
 };
+
+// Whether a rule of the recipe can send a run back to an earlier state.
+inline bool may_rewind(const Recipe& recipe) {
+  return recipe.train.on_nonfinite == OnBadStep::rewind || recipe.train.on_spike == OnSpike::rewind;
+}
 
 }  // namespace zt::recipe

@@ -42,7 +42,11 @@ Section run_section() {
        key("seed", &Run::seed, "", "Every random number is a function of it.", at_least(0)),
        key("device", &Run::device, "", "Where the run computes. `auto` takes the best device there is."),
        key("deterministic", &Run::deterministic, "",
-           "The same recipe on the same machine gives the same bits. Always true in this version.")});
+           "The same recipe on the same machine gives the same bits. Always true in this version."),
+       key("time_limit", &Run::time_limit, "",
+           "A run that would be ended then saves in time and stops with status 75. `auto`: when the batch "
+           "system's "
+           "job ends (SLURM_JOB_END_TIME or ZEROTRAIN_END_TIME); a time counts from the run's start.")});
 }
 
 Section model_section() {
@@ -140,6 +144,23 @@ Section train_section() {
            between(1, kMaxBatch))
            .follows("micro_batch_size"),
        key("log_every", &Train::log_every, "steps", "Steps between metrics lines.", between(1, kMaxCount)),
+       key("on_nonfinite", &Train::on_nonfinite, "",
+           "What follows a step whose loss or gradient is not finite, where no smaller loss scale can mend "
+           "it. "
+           "Nothing is updated either way. `stop` ends the run; `skip` goes on with the next batch; `rewind` "
+           "goes back to the state held last and trains on without that batch."),
+       key("on_spike", &Train::on_spike, "",
+           "The same for a step whose loss is above spike_factor times the mean of the 16 steps before it. "
+           "`ignore`: it is a step like others."),
+       key("spike_factor", &Train::spike_factor, "", "How much higher a loss is a spike.", above(1)),
+       key("max_bad_steps", &Train::max_bad_steps, "steps",
+           "So many steps of a run may be skipped or rewound for these reasons; one more ends it.",
+           between(0, kMaxCount)),
+       key("hold_every", &Train::hold_every, "steps",
+           "Where a rule says `rewind`: steps after which the state is copied again, in memory, to be gone "
+           "back "
+           "to. A checkpoint renews the copy too.",
+           between(1, kMaxCount)),
        key("freeze", &Train::freeze, "",
            "Tensors whose name matches are not trained: they have no gradient, no optimizer state. Names as "
            "in "
@@ -257,6 +278,10 @@ Section checkpoint_section() {
            "A run that is told to stop (SIGTERM, SIGINT, SIGUSR1) saves a checkpoint first."),
        key("async", &Checkpoint::async, "",
            "Training goes on while a checkpoint is written, from a copy of the state in memory."),
+       key("on_failed_save", &Checkpoint::on_failed_save, "",
+           "When the disk refuses a checkpoint: `stop` ends the run; `continue` warns, keeps the older "
+           "checkpoints, and tries again when the next save is due. A run's last save must succeed either "
+           "way."),
        key("export", &Checkpoint::export_model, "",
            "Whether the run ends by writing the model as a Hugging Face folder, OUTPUT_DIR/export.")});
 }
@@ -264,7 +289,9 @@ Section checkpoint_section() {
 Section logging_section() {
   return section<Logging>(
       "logging", &Recipe::logging, "What a run says while it works.",
-      {key("progress", &Logging::progress, "", "`auto`: a bar on a terminal, plain lines elsewhere.")});
+      {key("progress", &Logging::progress, "", "`auto`: a bar on a terminal, plain lines elsewhere."),
+       key("tensorboard", &Logging::tensorboard, "",
+           "Write what is measured as TensorBoard event files too, OUTPUT_DIR/tensorboard.")});
 }
 
 }  // namespace

@@ -73,6 +73,21 @@ inline std::vector<Word<Lanes>> words(Lanes) {
 inline std::vector<Word<Export>> words(Export) {
   return {{Export::at_end, "at_end"}, {Export::never, "never"}};
 }
+inline std::vector<Word<FailedSave>> words(FailedSave) {
+  return {{FailedSave::stop, "stop"}, {FailedSave::go_on, "continue"}};
+}
+inline std::vector<Word<OnBadStep>> words(OnBadStep) {
+  return {{OnBadStep::stop, "stop"}, {OnBadStep::skip, "skip"}, {OnBadStep::rewind, "rewind"}};
+}
+inline std::vector<Word<OnSpike>> words(OnSpike) {
+  return {{OnSpike::ignore, "ignore"},
+          {OnSpike::stop, "stop"},
+          {OnSpike::skip, "skip"},
+          {OnSpike::rewind, "rewind"}};
+}
+inline std::vector<Word<TimeLimit::Kind>> words(TimeLimit::Kind) {
+  return {{TimeLimit::Kind::automatic, "auto"}, {TimeLimit::Kind::none, "none"}};
+}
 inline std::vector<Word<Progress>> words(Progress) {
   return {{Progress::automatic, "auto"},
           {Progress::bar, "bar"},
@@ -86,7 +101,7 @@ inline std::vector<Word<Recompute::Kind>> words(Recompute::Kind) {
           {Recompute::Kind::selective, "selective"}};
 }
 
-// The word of a value; for Recompute::Kind::every, which is written as a map, the first word.
+// The word of a value; for values that are not written as a word, such as Recompute::Kind::every, the first word.
 template <typename E>
 const char* word_of(E value) {
   for (const Word<E>& word : words(value))

@@ -91,6 +91,39 @@ std::vector<plan::Range> ParamStore::owned_gradient(int block) const {
   return ranges;
 }
 
+std::vector<plan::Range> ParamStore::state_ranges() const {
+  std::vector<plan::Range> ranges;
+  std::int64_t from = 0;
+  for (const Place& place : places_) {
+    const std::int64_t bytes = aligned(place.grad_elements * size_of(grad_dtype()));
+    if (bytes == 0) continue;
+    ranges.push_back({from, place.grads - from});
+    from = place.grads + bytes;
+  }
+  ranges.push_back({from, memory_.bytes() - from});
+  return ranges;
+}
+
+std::int64_t ParamStore::state_bytes() const {
+  std::int64_t bytes = 0;
+  for (const plan::Range& range : state_ranges()) bytes += range.count;
+  return bytes;
+}
+
+void ParamStore::copy_state_to(std::byte* memory) const {
+  for (const plan::Range& range : state_ranges()) {
+    std::memcpy(memory, memory_.at(range.first), static_cast<std::size_t>(range.count));
+    memory += range.count;
+  }
+}
+
+void ParamStore::copy_state_from(const std::byte* memory) {
+  for (const plan::Range& range : state_ranges()) {
+    std::memcpy(memory_.at(range.first), memory, static_cast<std::size_t>(range.count));
+    memory += range.count;
+  }
+}
+
 void ParamStore::clear_grads() {
   for (int b = 0; b < static_cast<int>(places_.size()); ++b)
     std::memset(gradient(b), 0, static_cast<std::size_t>(gradient_elements(b) * size_of(grad_dtype())));

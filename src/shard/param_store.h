@@ -61,6 +61,12 @@ class ParamStore {
   float* first_moment(int block) const { return memory_.as<float>(at(block).first_moment); }
   float* second_moment(int block) const { return memory_.as<float>(at(block).second_moment); }
 
+  // Everything that steps change and don't make anew, which is all but R: its size, and copies of its bytes to and from
+  // memory of that size.
+  std::int64_t state_bytes() const;
+  void copy_state_to(std::byte* memory) const;
+  void copy_state_from(const std::byte* memory);
+
   void clear_grads();
   // Sets elements [first, first + count) of a block from fp32 values, as far as they lie here: the weights
   // rounded from them, and the master copy of those that this rank updates.
@@ -75,6 +81,8 @@ class ParamStore {
     std::int64_t weights = 0, grads = 0, grad_elements = 0, master = 0, first_moment = 0, second_moment = 0;
   };
   const Place& at(int block) const { return places_[static_cast<std::size_t>(block)]; }
+  // The bytes of memory_ before, between and behind the gradients.
+  std::vector<plan::Range> state_ranges() const;
   // Elements of the block that lie in P.
   plan::Range held(int block) const;
   bool own_master() const { return training_ && dtype_ != Dtype::f32; }

@@ -28,9 +28,15 @@ RowFacts facts_of(const data::Row& row, std::span<const std::int32_t> targets) {
 // The step's rows in the order of training, which is the fast way to ask for them.
 static std::vector<data::Place> places_of(const data::Dataset& rows, const StepSamples& s) {
   std::vector<data::Place> places;
-  for (std::int64_t sample = s.first; sample < std::min(s.first + s.count, s.end); ++sample)
-    places.push_back(rows.place_of_sample(sample, s.seed));
+  for (std::int64_t place = s.first; place < std::min(s.first + s.count, s.end); ++place)
+    places.push_back(rows.place_of_sample(s.order.number(place), s.seed));
   return places;
+}
+
+std::vector<std::string> row_ids(const data::Dataset& rows, const StepSamples& s) {
+  std::vector<std::string> ids;
+  for (const data::Place& place : places_of(rows, s)) ids.push_back(rows.at(place).id);
+  return ids;
 }
 
 // What each sample of the step costs; those that don't exist cost nothing.

@@ -7,17 +7,19 @@
 
 #include "comm/communicator.h"
 #include "data/dataset.h"
+#include "train/sample_order.h"
 
 namespace zt::train {
 
 // The samples of one step, in the order of training.
 struct StepSamples {
-  std::int64_t first = 0;  // number of the first sample since the run began
+  std::int64_t first = 0;  // place of the first sample since the run began
   std::int64_t count = 0;  // of the global batch
-  std::int64_t end = 0;    // samples from here on don't exist: the last window may be short
+  std::int64_t end = 0;    // places from here on don't exist: the last window may be short
   std::int64_t rows = 1;   // of one micro-batch
   std::uint64_t seed = 0;
   double token_cost = 0;  // of a token besides attention, in units of attention between two tokens
+  SampleOrder order;      // what the places are places of
 };
 
 // One rank's micro-batches of a step, and what all ranks know about the whole of it.
@@ -30,5 +32,8 @@ struct StepBatch {
 
 // The samples are the same for every number of ranks; which rank gets which follows their costs (balance.h). Collective.
 StepBatch step_batch(const data::Dataset& rows, const StepSamples& samples, comm::Communicator& comm);
+
+// The stable ids of the step's rows, in the order of training.
+std::vector<std::string> row_ids(const data::Dataset& rows, const StepSamples& samples);
 
 }  // namespace zt::train

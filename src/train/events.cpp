@@ -23,6 +23,7 @@ constexpr Word kWords[] = {{EventKind::start, "start"},
                            {EventKind::resume, "resume"},
                            {EventKind::checkpoint, "checkpoint"},
                            {EventKind::save_requested, "save_requested"},
+                           {EventKind::save_failed, "save_failed"},
                            {EventKind::skip, "skip"},
                            {EventKind::spike, "spike"},
                            {EventKind::rewind, "rewind"},
@@ -58,6 +59,7 @@ bool ends_in_half_a_line(int file) {
 bool append(const std::filesystem::path& path, std::string line) {
   const Descriptor file(path, O_RDWR | O_APPEND | O_CREAT);
   if (file.number() < 0) return false;
+  if (line.empty()) return true;
   if (ends_in_half_a_line(file.number())) line.insert(0, "\n");
   const ssize_t written = ::write(file.number(), line.data(), line.size());
   if (written >= 0 && static_cast<std::size_t>(written) < line.size()) errno = ENOSPC;

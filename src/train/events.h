@@ -9,7 +9,19 @@
 namespace zt::train {
 
 // The kinds of events; their words are the file's. See docs/formats/run_folder.md.
-enum class EventKind { start, resume, checkpoint, save_requested, skip, spike, rewind, stop, failed, done };
+enum class EventKind {
+  start,
+  resume,
+  checkpoint,
+  save_requested,
+  save_failed,
+  skip,
+  spike,
+  rewind,
+  stop,
+  failed,
+  done
+};
 const char* word(EventKind kind);
 
 class Events {

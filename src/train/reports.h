@@ -10,6 +10,7 @@
 #include "train/events.h"
 #include "train/metrics.h"
 #include "train/progress.h"
+#include "train/tensorboard.h"
 
 namespace zt::train {
 
@@ -29,8 +30,9 @@ class Reports {
              const nlohmann::ordered_json& more = nlohmann::ordered_json::object()) {
     events_.note(kind, step, text, more);
   }
-  // Steps after `step` will be measured again: a run that went back to it.
-  void go_back_to(std::int64_t step);
+  // Steps after `step` will be measured again: for a run that went back to it,
+  // and now has `steps` to do in all.
+  void go_back_to(std::int64_t step, std::int64_t steps);
   // The bar leaves the terminal.
   void end_progress() { progress_.reset(); }
 
@@ -39,6 +41,7 @@ class Reports {
   std::int64_t log_every_, steps_;
   MetricsLog metrics_;
   Events events_;
+  std::optional<TensorBoard> tensorboard_;
   std::optional<Progress> progress_;
 };
 

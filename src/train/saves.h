@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -31,8 +32,12 @@ class Saves {
   Saves& operator=(const Saves&) = delete;
 
   // Begins to save the state as it is. It is a checkpoint after commit(), which regular saves leave to a later
-  // step; the next save, or finish(), waits. Throws the same Error on all ranks when a save fails.
+  // step; the next save, or finish(), waits. Throws the same Error on all ranks when a save fails; but where the disk
+  // refused and `settings.on_failed_save` says `continue`, rank 0 warns and older checkpoints are all there is.
   void begin(checkpoint::RunState state);
+  // The save a run ends with: on return it is a checkpoint. One of this step that is under way, or was refused, counts
+  // or is tried again; a failure now is thrown whatever the settings say.
+  void last(checkpoint::RunState state);
   bool under_way() const { return save_.has_value(); }
   // Whether this rank's file of the save under way is on disk.
   bool written() const { return save_ && save_->written(); }
@@ -44,9 +49,17 @@ class Saves {
   std::int64_t step_under_way() const { return state_.step; }
   // The last step with a checkpoint of this process; -1 before the first.
   std::int64_t last_step() const { return last_step_; }
+  // What the last checkpoint took this rank: copying, writing and agreeing, without what training did meanwhile.
+  double last_seconds() const { return last_seconds_; }
+  // So many saves of this process were refused by the disk and let pass.
+  std::int64_t refused() const { return refused_; }
   std::int64_t snapshot_bytes() const { return snapshot_.bytes(); }
 
  private:
+  void begin_anew(checkpoint::RunState state);
+  void commit_written();
+  // Does `save`; what it throws is let pass where that is wanted.
+  void attempt(std::int64_t step, const std::function<void()>& save);
   std::filesystem::path folder_;
   const recipe::Checkpoint& settings_;
   const spec::ModelSpec& model_;
@@ -58,6 +71,9 @@ class Saves {
   checkpoint::RunState state_;
   std::thread writer_;
   std::int64_t last_step_ = -1;
+  double busy_seconds_ = 0, last_seconds_ = 0;  // of the save under way; the writer's while it writes
+  std::int64_t refused_ = 0;
+  bool must_succeed_ = false;
 };
 
 }  // namespace zt::train

@@ -9,23 +9,31 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "base/text.h"
+#include "checkpoint/piece.h"
 #include "checkpoint/step_folders.h"
 #include "comm/agreement.h"
 #include "comm/mpi.h"
 #include "data/summary.h"
 #include "device/arena.h"
+#include "measure/calibrate.h"
+#include "measure/machine.h"
 #include "measure/product_rate.h"
 #include "spec/flops.h"
+#include "train/bad_steps.h"
 #include "train/batches.h"
 #include "train/dry_run.h"
 #include "train/evaluate.h"
+#include "train/held_state.h"
 #include "train/learning_rate.h"
 #include "train/loss_scale.h"
 #include "train/planned_time.h"
 #include "train/reports.h"
 #include "train/resuming.h"
+#include "train/run_description.h"
 #include "train/saves.h"
 #include "train/setup.h"
+#include "train/sharded_state.h"
+#include "train/stops.h"
 
 namespace zt::train {
 namespace {
@@ -35,13 +43,7 @@ void together(comm::Communicator& comm, const std::function<void()>& work) {
   comm::agree(comm, comm::attempt(work));
 }
 
-constexpr int kStoppedBySignal = 75;  // exit status: started again, the run goes on
-
-// What ranks tell each other between steps.
-struct Signs {
-  std::int64_t stop = 0;     // a signal came
-  std::int64_t written = 1;  // this rank's file of the save under way is on disk
-};
+constexpr int kStopped = 75;  // exit status: started again, the run goes on
 
 // A block's products take 2 x its parameters of operations a token, its causal attention 2 x width a pair of tokens.
 double token_cost(const spec::ModelSpec& model) {
@@ -56,6 +58,15 @@ Ranks ranks_of(const TrainOptions& options, const comm::Communicator& comm) {
   return {comm.size(), options.ranks_on_this_node, comm::launched() ? 1 : comm.size()};
 }
 
+// Before the first save its time is told from a file of this size.
+constexpr std::int64_t kTriedBytes = 16 << 20;
+// Of a save beside its bytes: agreeing, folders, the manifest.
+constexpr double kSaveOverhead = 1;
+
+double seconds_since(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
 class Trainer {
  public:
   Trainer(const recipe::Loaded& loaded, const TrainOptions& options, const StopRequests& stop,
@@ -63,11 +74,13 @@ class Trainer {
       : loaded_(loaded),
         recipe_(loaded.recipe),
         options_(options),
-        stop_(stop),
         comm_(comm),
         ranks_(ranks_of(options, comm)),
         setup_(std::move(setup)),
-        scale_(loss_scale_options(recipe_)) {}
+        stops_(stop, output("save-now"), comm),
+        place_(place_of_run(comm)),
+        scale_(loss_scale_options(recipe_)),
+        bad_steps_(recipe_.train) {}
 
   int run();
 
@@ -82,19 +95,27 @@ class Trainer {
   void start_afresh();
   void open_reports();
   void announce() const;
+  void limit_time();
   int train_steps();
-  int end(const char* signal);
+  int end(const std::string& stopped_by);
 
   StepSamples samples_of(std::int64_t step) const;
   double epoch_at(std::int64_t step) const;
+  void count_steps();
   void one_step();
   StepMetrics measure(const StepBatch& batch, const exec::StepResult& result, double rate, double seconds,
                       const comm::Traffic& sent) const;
-  void watch(const exec::StepResult& result);
+  void answer_bad_step(const exec::StepResult& result, const StepSamples& samples, double loss,
+                       bool scale_can_mend);
+  void rewind(const StepSamples& samples);
+  void hold_if_due();
+  void evaluate_if_due();
   void evaluate_now();
-  bool agreed_signs();
+  std::string agreed_stop();
   bool save_due() const;
   void save();
+  void save_on_request();
+  void note_saves();
   bool export_done() const;
   void export_now();
   // What checkpoints say of the run: the part that stays as it is, and all of it now.
@@ -104,23 +125,29 @@ class Trainer {
   const recipe::Loaded& loaded_;
   const recipe::Recipe& recipe_;
   const TrainOptions& options_;
-  const StopRequests& stop_;
   comm::Communicator& comm_;
   Ranks ranks_;
   Setup setup_;
+  Stops stops_;
+  RunPlace place_;
   LossScale scale_;
+  BadSteps bad_steps_;
+  SampleOrder order_;
   std::optional<RunFolder> folder_;  // rank 0
   std::optional<exec::Engine> engine_;
   std::optional<Saves> saves_;
+  std::optional<HeldState> held_;   // where a rule may lead back
   std::optional<Reports> reports_;  // rank 0
   double product_rate_ = 0;
   std::string run_id_;
   checkpoint::RunState lasting_state_;
   bool resumed_ = false;
   std::int64_t step_ = 0, steps_ = 0;  // done, and in all
-  std::int64_t samples_ = 0;           // done before this process began, with
+  std::int64_t samples_ = 0;           // places of the order done before this process began, with
   std::int64_t first_step_ = 0;        // so many steps
-  std::int64_t updates_ = 0;           // AdamW's t: a skipped step does not count
+  std::int64_t noted_save_ = -1, noted_refusals_ = 0;
+  std::int64_t evaluated_ = -1;  // the last step with an evaluation
+  std::int64_t updates_ = 0;     // AdamW's t: a skipped step does not count
 };
 
 int Trainer::run() {
@@ -132,6 +159,7 @@ int Trainer::run() {
                    files["config.json"] = setup_.source.config.dump(2) + "\n";
                    return files;
                  }());
+  if (recipe::may_rewind(recipe_)) held_.emplace(engine_->params());
   start_or_resume();
   comm_.barrier();  // all measure at once, as they will compute
   product_rate_ =
@@ -162,11 +190,16 @@ void Trainer::start_or_resume() {
     together(comm_, [this] { start_afresh(); });
   }
   comm_.broadcast(run_id_.data(), static_cast<std::int64_t>(run_id_.size()), 0);
-  const recipe::Train& t = recipe_.train;
-  const std::int64_t left = samples_in(recipe_.train, setup_.data.train->rows()) - samples_;
-  steps_ = t.max_steps ? *t.max_steps : first_step_ + (left + t.global_batch_size - 1) / t.global_batch_size;
+  count_steps();
   engine_->gather_weights();
   lasting_state_ = lasting_state();
+}
+
+// With epochs, samples that are left out shorten the run.
+void Trainer::count_steps() {
+  const recipe::Train& t = recipe_.train;
+  const std::int64_t left = order_.places_before(samples_in(t, setup_.data.train->rows())) - samples_;
+  steps_ = t.max_steps ? *t.max_steps : first_step_ + (left + t.global_batch_size - 1) / t.global_batch_size;
 }
 
 void Trainer::resume_from(const checkpoint::Checkpoint& from) {
@@ -181,7 +214,10 @@ void Trainer::resume_from(const checkpoint::Checkpoint& from) {
   load_state(from, setup_.source.spec, engine_->params());
   run_id_ = state.run_id;
   step_ = first_step_ = state.step;
+  evaluated_ = step_;
   samples_ = state.samples;
+  order_ = SampleOrder(state.left_out);
+  bad_steps_.restore(state.bad_steps);
   updates_ = state.updates;
   resumed_ = true;
   if (dtype_of(recipe_.model) == Dtype::f16 && state.dtype == name(Dtype::f16))
@@ -218,29 +254,21 @@ void Trainer::open_reports() {
   const auto time = planned_time(setup_.source.spec, engine_->shape(), plan);
   write_file(output("plan.txt"),
              cat(plan::text(plan), time ? plan::text(*time) : "", "\n", schedule::text(plan.train)));
+  reports_.emplace(recipe_.run.output_dir, recipe_, steps_, step_);
+  const RunFacts run{run_id_, options_.build, steps_, product_rate_, comm_.size(), comm_.transport()};
+  for (const std::string& line : run_lines(run, place_, recipe_, setup_)) log::info(line);
   announce();
   if (time) log::info(planned_time_text(*time));
-  reports_.emplace(recipe_.run.output_dir, recipe_, steps_, step_);
+  reports_->describe(run_json(run, place_, recipe_, setup_));
+  nlohmann::ordered_json more = {{"ranks", comm_.size()}, {"stage", recipe_.zero.stage}};
+  more.update(to_json(place_));
+  reports_->event(
+      resumed_ ? EventKind::resume : EventKind::start, step_,
+      resumed_ ? cat("went on after step ", step_, " of ", steps_) : cat("began, ", steps_, " steps to do"),
+      more);
 }
 
 void Trainer::announce() const {
-  const spec::ModelSpec& m = setup_.source.spec;
-  std::int64_t decayed = 0, frozen = 0;
-  for (const spec::BlockSpec& block : m.blocks) {
-    for (const spec::TensorSpec& tensor : block.tensors) {
-      decayed += tensor.decay && tensor.trainable ? tensor.elements() : 0;
-      frozen += tensor.trainable ? 0 : tensor.elements();
-    }
-  }
-  log::info(cat("model: ", m.model_type, ", ", with_commas(m.parameters()), " parameters, ", m.layers,
-                " layers of width ", m.hidden, ", ", name(dtype_of(recipe_.model)),
-                frozen > 0 ? cat("; ", with_commas(frozen), " frozen") : ""));
-  for (const std::string& line : data::summary_of(setup_.data, recipe_.data)) log::info(line);
-  log::info(cat("optimizer: AdamW, weight decay ", recipe_.optimizer.weight_decay, " on ",
-                with_commas(decayed), " parameters (matrices), none on ",
-                with_commas(m.parameters() - frozen - decayed), " (norms and biases)"));
-  if (comm_.size() > 1)
-    log::info(cat(comm_.size(), " ranks at ZeRO stage ", recipe_.zero.stage, ", ", comm_.transport()));
   log::info(plan::text(engine_->plan()));
   log::info(fmt::format("{} steps of {} rows; {} reach {:.0f} GFLOP/s in products of {}", steps_,
                         recipe_.train.global_batch_size, comm_.size() > 1 ? "the ranks" : "this machine can",
@@ -248,31 +276,60 @@ void Trainer::announce() const {
 }
 
 int Trainer::train_steps() {
+  limit_time();
   if (!resumed_) evaluate_now();
-  bool stopped = agreed_signs();
-  while (step_ < steps_ && !stopped) {
+  if (held_) held_->hold({step_, updates_, scale_, bad_steps_});
+  std::string stop = agreed_stop();
+  while (step_ < steps_ && stop.empty()) {
+    const auto start = std::chrono::steady_clock::now();
     one_step();
-    const bool due = recipe_.train.eval_every > 0 && step_ % recipe_.train.eval_every == 0;
-    if (due || step_ == steps_) evaluate_now();
+    evaluate_if_due();
     if (save_due()) save();
-    stopped = agreed_signs();
+    hold_if_due();
+    if (auto& limit = stops_.time_limit()) limit->round_took(seconds_since(start));
+    stop = agreed_stop();
   }
   if (lead()) reports_->end_progress();
-  const char* const here = stop_.pending();
-  return end(step_ == steps_ ? nullptr : here != nullptr ? here : "a signal to another rank");
+  return end(step_ == steps_ ? "" : stop);
 }
 
-// Ends a run that is complete, or was stopped by a signal (its name).
-int Trainer::end(const char* signal) {
-  if (signal == nullptr) {
+// How long a save takes is tried out before the first one is due: all ranks write at once, as they will then.
+void Trainer::limit_time() {
+  const auto deadline = deadline_of(recipe_.run.time_limit, place_.job, options_.started);
+  std::int64_t limited = deadline ? 1 : 0;
+  comm_.broadcast(&limited, sizeof limited, 0);
+  if (limited == 0) return;
+  const double bytes =
+      static_cast<double>(checkpoint::bytes_of(OwnedState(setup_.source.spec, engine_->params()).pieces()));
+  double seconds = 0;
+  together(comm_, [&] {
+    const measure::DiskRates disk = measure::measure_disk(recipe_.run.output_dir, kTriedBytes);
+    seconds = kSaveOverhead + bytes / disk.write;
+  });
+  std::vector<double> all(static_cast<std::size_t>(comm_.size()));
+  comm_.exchange<double>({&seconds, 1}, all);
+  if (!lead() || !deadline) return;
+  stops_.limit(TimeLimit(*deadline, *std::ranges::max_element(all)));
+  const TimeLimit& limit = *stops_.time_limit();
+  log::info(fmt::format("{} ends the run at {}, in {}; a save may take {:.1f} s", deadline->what,
+                        measure::utc_text(static_cast<std::int64_t>(deadline->at)),
+                        human_seconds(limit.left(now_seconds())), limit.save_seconds()));
+}
+
+// Ends a run that is complete, or was stopped by what is named.
+int Trainer::end(const std::string& stopped_by) {
+  if (stopped_by.empty()) {
+    if (save_due()) saves_->last(state_now());
     saves_->finish();
+    note_saves();
     export_now();
+    if (lead()) reports_->event(EventKind::done, step_, cat("complete after ", step_, " steps"));
     return 0;
   }
-  const std::string what = cat(signal, " ended the run after step ", step_, " of ", steps_);
+  const std::string what = cat(stopped_by, " ended the run after step ", step_, " of ", steps_);
   if (recipe_.checkpoint.save_on_signal) {
-    save();
-    saves_->finish();
+    saves_->last(state_now());
+    note_saves();
     if (lead()) log::warn(cat(what, "; it goes on from there when it is started again"));
   } else {
     saves_->finish();
@@ -280,32 +337,35 @@ int Trainer::end(const char* signal) {
     if (lead())
       log::warn(cat(what, "; to train on from the exported weights set model.base to the export folder"));
   }
-  return kStoppedBySignal;
+  if (lead()) reports_->event(EventKind::stop, step_, what);
+  return kStopped;
 }
 
 StepSamples Trainer::samples_of(std::int64_t step) const {
   const recipe::Train& t = recipe_.train;
   return {samples_ + (step - 1 - first_step_) * t.global_batch_size,
           t.global_batch_size,
-          t.epochs ? samples_in(recipe_.train, setup_.data.train->rows())
+          t.epochs ? order_.places_before(samples_in(recipe_.train, setup_.data.train->rows()))
                    : samples_ + (steps_ - first_step_) * t.global_batch_size,
           t.micro_batch_size,
           static_cast<std::uint64_t>(recipe_.run.seed),
-          token_cost(setup_.source.spec)};
+          token_cost(setup_.source.spec),
+          order_};
 }
 
 // Passes over the training rows when `step` is done.
 double Trainer::epoch_at(std::int64_t step) const {
   const StepSamples s = samples_of(step);
-  return static_cast<double>(std::min(s.first + s.count, s.end)) /
-         static_cast<double>(setup_.data.train->rows());
+  const std::int64_t last = order_.number(std::min(s.first + s.count, s.end) - 1);
+  return static_cast<double>(last + 1) / static_cast<double>(setup_.data.train->rows());
 }
 
 void Trainer::one_step() {
   const auto start = std::chrono::steady_clock::now();
   const comm::Traffic before = comm_.traffic();
   ++step_;
-  const StepBatch batch = step_batch(*setup_.data.train, samples_of(step_), comm_);
+  const StepSamples samples = samples_of(step_);
+  const StepBatch batch = step_batch(*setup_.data.train, samples, comm_);
   const recipe::Optimizer& o = recipe_.optimizer;
   kernels::AdamW adamw;
   // A skipped step moves neither Adam nor the schedule.
@@ -318,14 +378,16 @@ void Trainer::one_step() {
   adamw.t = updates_ + 1;
   const exec::StepResult result =
       engine_->train_step(batch.micros, batch.supervised, static_cast<std::uint32_t>(step_), adamw,
-                          recipe_.train.max_grad_norm, scale_.scale());
-  updates_ += result.finite ? 1 : 0;
+                          recipe_.train.max_grad_norm, scale_.scale(), bad_steps_.max_loss());
+  updates_ += result.updated() ? 1 : 0;
   if (lead()) {
-    const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-    reports_->step(measure(batch, result, rate, seconds, comm_.traffic() - before));
+    reports_->step(measure(batch, result, rate, seconds_since(start), comm_.traffic() - before));
   }
+  const double loss = result.loss_sum / static_cast<double>(batch.supervised);
+  const bool scale_can_mend = !result.finite && !scale_.at_floor();
   scale_.update(result.finite);
-  watch(result);
+  if (!result.updated()) return answer_bad_step(result, samples, loss, scale_can_mend);
+  bad_steps_.good(loss);
 }
 
 StepMetrics Trainer::measure(const StepBatch& batch, const exec::StepResult& result, double rate,
@@ -340,13 +402,13 @@ StepMetrics Trainer::measure(const StepBatch& batch, const exec::StepResult& res
   m.learning_rate = rate;
   m.grad_norm = result.grad_norm;
   m.loss_scale = scale_.scale();
-  m.skipped = !result.finite;
+  m.skipped = !result.updated();
   m.step_seconds = seconds;
   m.tokens_per_second = static_cast<double>(m.tokens) / m.step_seconds;
   const double flops = spec::training_flops_per_token(setup_.source.spec, recipe_.data.sequence_length);
   m.mfu = m.tokens_per_second * flops / product_rate_;
   m.exposed_comm_seconds = result.exposed_comm_seconds;
-  m.peak_bytes = engine_->held_bytes() + saves_->snapshot_bytes();
+  m.peak_bytes = engine_->held_bytes() + saves_->snapshot_bytes() + (held_ ? held_->bytes() : 0);
   m.planned_bytes = engine_->plan().total();
   m.planned_process_bytes = engine_->plan().process_bytes();
   m.process_peak_bytes = device::process_peak_bytes();
@@ -356,37 +418,118 @@ StepMetrics Trainer::measure(const StepBatch& batch, const exec::StepResult& res
   return m;
 }
 
-void Trainer::watch(const exec::StepResult& result) {
-  if (result.finite) return;
-  if (scale_.exhausted()) {
+// Overflows of scaled gradients belong to loss scaling, which answers them; the rest goes by the recipe's rules.
+void Trainer::answer_bad_step(const exec::StepResult& result, const StepSamples& samples, double loss,
+                              bool scale_can_mend) {
+  if (scale_can_mend) {
+    const std::string what = cat("step ", step_, " was skipped: ", result.first_bad,
+                                 " is not finite; the loss scale is now ", scale_.scale());
+    if (lead()) log::warn(what);
+    if (lead()) reports_->event(EventKind::skip, step_, what);
+    return;
+  }
+  const BadSteps::Answer answer = bad_steps_.bad(result.finite);
+  const std::string reason = bad_steps_.reason(result, loss);
+  const std::vector<std::string> rows = row_ids(*setup_.data.train, samples);
+  if (answer == BadSteps::Answer::stop) {
+    const Error why = bad_step_error(recipe_.train, bad_steps_, result, step_, reason, rows);
+    throw comm::AgreedError(why.blame(), why.problem(), why.hint());
+  }
+  if (answer == BadSteps::Answer::skip && scale_.exhausted()) {
     const Error why = stopped(scale_, step_, result.first_bad);
     throw comm::AgreedError(why.blame(), why.problem(), why.hint());
   }
-  const bool scaled = dtype_of(recipe_.model) == Dtype::f16;
-  if (lead())
-    log::warn(cat("step ", step_, " was skipped: ", result.first_bad, " is not finite",
-                  scaled ? cat("; the loss scale is now ", scale_.scale()) : ""));
+  const std::int64_t bad_step = step_;
+  if (answer == BadSteps::Answer::rewind) rewind(samples);
+  if (!lead()) return;
+  const bool back = answer == BadSteps::Answer::rewind;
+  const std::string what =
+      back ? cat("step ", bad_step, ": ", reason, "; back to the state after step ", step_,
+                 ", without its rows ", some_of(rows))
+           : cat("step ", bad_step, " was skipped: ", reason, "; its rows are ", some_of(rows));
+  log::warn(what);
+  nlohmann::ordered_json more = {
+      {"loss", std::isfinite(loss) ? nlohmann::ordered_json(loss) : nullptr},
+      {"grad_norm", std::isfinite(result.grad_norm) ? nlohmann::ordered_json(result.grad_norm) : nullptr},
+      {"rows", rows}};
+  if (back) more["back_to"] = step_;
+  reports_->event(back            ? EventKind::rewind
+                  : result.finite ? EventKind::spike
+                                  : EventKind::skip,
+                  bad_step, what, more);
+}
+
+// Back to the state that is held, and from there on without the samples of the step at hand.
+void Trainer::rewind(const StepSamples& samples) {
+  const Standing& then = held_->go_back();
+  step_ = then.step;
+  updates_ = then.updates;
+  scale_ = then.scale;
+  bad_steps_.go_back_to(then.bad_steps);
+  order_.leave_out(samples.first, std::min(samples.count, samples.end - samples.first));
+  count_steps();
+  evaluated_ = step_ == steps_ ? -1 : step_;
+  if (lead()) reports_->go_back_to(step_, steps_);
+}
+
+// A checkpoint's state is as good as any, and no rewind should go to before it.
+void Trainer::hold_if_due() {
+  if (!held_ || step_ == held_->step()) return;
+  const bool saved =
+      saves_->last_step() == step_ || (saves_->under_way() && saves_->step_under_way() == step_);
+  if (saved || step_ - held_->step() >= recipe_.train.hold_every)
+    held_->hold({step_, updates_, scale_, bad_steps_});
+}
+
+void Trainer::evaluate_if_due() {
+  const bool due = recipe_.train.eval_every > 0 && step_ % recipe_.train.eval_every == 0;
+  if ((due || step_ == steps_) && evaluated_ != step_) evaluate_now();
 }
 
 void Trainer::evaluate_now() {
+  evaluated_ = step_;
   if (setup_.data.validation == nullptr) return;
   const Evaluation e = evaluate(*engine_, *setup_.data.validation, recipe_.train.eval_batch_size);
   if (!lead()) return;
   reports_->evaluation(step_, e.loss(), e.tokens);
 }
 
-// Whether any rank was told to stop. Commits the save under way once every rank has written its file.
-bool Trainer::agreed_signs() {
-  const Signs mine{stop_.pending() != nullptr ? 1 : 0, saves_->written() ? 1 : 0};
-  std::vector<Signs> all(static_cast<std::size_t>(comm_.size()));
-  comm_.exchange<Signs>({&mine, 1}, all);
-  bool stop = false, written = saves_->under_way();
-  for (const Signs& signs : all) {
-    stop = stop || signs.stop != 0;
-    written = written && signs.written != 0;
+// Why the run must end here; "" where it goes on. Commits the save under way once every rank has written its file, and
+// makes the checkpoint that someone asked for.
+std::string Trainer::agreed_stop() {
+  const Stops::Agreed agreed = stops_.look(saves_->written());
+  if (saves_->under_way() && agreed.written) saves_->commit();
+  note_saves();
+  if (agreed.save && agreed.stop.empty()) save_on_request();
+  if (agreed.out_of_time && step_ == first_step_)
+    throw comm::AgreedError(Blame::usage, cat(agreed.stop, ": no time for a single step"),
+                            "give the run more time (sbatch --time, run.time_limit), or smaller steps");
+  return agreed.stop;
+}
+
+// What became of saves since the last look.
+void Trainer::note_saves() {
+  if (!lead()) return;
+  if (saves_->refused() > noted_refusals_) {
+    noted_refusals_ = saves_->refused();
+    reports_->event(EventKind::save_failed, step_, "a checkpoint was not saved; the log says why");
   }
-  if (written) saves_->commit();
-  return stop;
+  if (saves_->last_step() <= noted_save_) return;
+  noted_save_ = saves_->last_step();
+  const double seconds = saves_->last_seconds();
+  if (auto& limit = stops_.time_limit()) limit->save_took(seconds);
+  reports_->event(EventKind::checkpoint, noted_save_, fmt::format("saved in {:.2f} s", seconds),
+                  {{"seconds", seconds}});
+}
+
+// The file goes when the checkpoint is there, so that whoever asked can wait for that.
+void Trainer::save_on_request() {
+  save();
+  saves_->finish();
+  note_saves();
+  if (!lead()) return;
+  stops_.saved();
+  reports_->event(EventKind::save_requested, step_, cat("saved after step ", step_, ", as save-now asked"));
 }
 
 bool Trainer::save_due() const {
@@ -415,6 +558,7 @@ checkpoint::RunState Trainer::lasting_state() const {
   s.ranks = comm_.size();
   s.stage = static_cast<int>(recipe_.zero.stage);
   s.dtype = name(dtype_of(recipe_.model));
+  s.place = to_json(place_);
   return s;
 }
 
@@ -424,6 +568,8 @@ checkpoint::RunState Trainer::state_now() const {
   s.updates = updates_;
   s.samples =
       std::min(samples_ + (step_ - first_step_) * recipe_.train.global_batch_size, samples_of(steps_).end);
+  s.left_out = order_.left_out();
+  s.bad_steps = bad_steps_.state();
   s.loss_scale = scale_.state();
   return s;
 }
@@ -464,9 +610,9 @@ static int stopped_early(const comm::Communicator& comm, const StopRequests& sto
   const char* const signal = stop.pending();
   if (comm.rank() == 0)
     log::warn(
-        cat(signal != nullptr ? signal : "a signal to another rank",
+        cat(signal != nullptr ? signal : "a signal to another rank, or the time limit,",
             " ended the run while its data were prepared; it goes on from there when it is started again"));
-  return kStoppedBySignal;
+  return kStopped;
 }
 
 int train(const recipe::Loaded& loaded, const TrainOptions& options, const StopRequests& stop,
@@ -475,8 +621,12 @@ int train(const recipe::Loaded& loaded, const TrainOptions& options, const StopR
     dry_run(loaded, ranks_of(options, comm), comm);
     return 0;
   }
-  std::optional<Setup> opened = open_on_all(loaded.recipe, Use::training, ranks_of(options, comm), comm,
-                                            [&stop] { return stop.pending() != nullptr; });
+  // What is prepared is kept at once, so the little time that remains is for leaving.
+  constexpr double kLeaving = 10;
+  const auto deadline = deadline_of(loaded.recipe.run.time_limit, this_job(), options.started);
+  std::optional<Setup> opened = open_on_all(loaded.recipe, Use::training, ranks_of(options, comm), comm, [&] {
+    return stop.pending() != nullptr || (deadline && deadline->at - now_seconds() < kLeaving);
+  });
   if (!opened) return stopped_early(comm, stop);
   return Trainer(loaded, options, stop, comm, *std::move(opened)).run();
 }

@@ -16,10 +16,11 @@ struct TrainOptions {
   Resume resume;
   std::string build;           // the program's version, for checkpoints
   int ranks_on_this_node = 1;  // they share its memory
+  double started = 0;          // seconds since 1970, from which run.time_limit counts
 };
 
-// Trains as the recipe says and returns the exit status, the same on every rank: 0, or 75 after a signal and a good
-// checkpoint (or export, where the recipe wants none). Collective. Errors: Error of any blame; the run folder keeps
+// Trains as the recipe says and returns the exit status, the same on every rank: 0, or 75 after a signal, or before the
+// time limit, and a good checkpoint (or export, where the recipe wants none). Collective. Errors: Error of any blame; the run folder keeps
 // what was measured until then.
 int train(const recipe::Loaded& loaded, const TrainOptions& options, const StopRequests& stop,
           comm::Communicator& comm);

@@ -74,6 +74,8 @@ inline ckpt::RunState state_of(std::int64_t step, int ranks, const std::string& 
   s.step = step;
   s.updates = step - 1;
   s.samples = step * 32;
+  s.left_out = {{64, 32}, {320, 8}};
+  s.bad_steps = {2, {2.5, 0.1 + 0.2}};
   s.seed = 42;
   s.loss_scale = {65536.0, 17, 2};
   s.learning_rate_schedule = "cosine";
@@ -87,6 +89,7 @@ inline ckpt::RunState state_of(std::int64_t step, int ranks, const std::string& 
   s.ranks = ranks;
   s.stage = 3;
   s.dtype = "bfloat16";
+  s.place = {{"hosts", {"n1", "n2"}}, {"job", {{"id", "17"}, {"restarts", 1}}}};
   return s;
 }
 

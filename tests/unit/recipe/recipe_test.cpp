@@ -119,14 +119,31 @@ TEST_CASE("names of other tools are recognised in the error") {
   }
 }
 
+TEST_CASE("a time limit is a word, seconds, or a batch system's time") {
+  const auto limit_of = [](const char* text) {
+    return parse(cat(kSmall, "run: {time_limit: ", text, "}\n"), "r.yaml").recipe.run.time_limit;
+  };
+  using Kind = TimeLimit::Kind;
+  CHECK(limit_of("auto") == TimeLimit{Kind::automatic, 0});
+  CHECK(limit_of("none") == TimeLimit{Kind::none, 0});
+  CHECK(limit_of("3600") == TimeLimit{Kind::seconds, 3600});
+  CHECK(limit_of("01:02:03") == TimeLimit{Kind::seconds, 3723});
+  CHECK(limit_of("2-00:00:30") == TimeLimit{Kind::seconds, 172830});
+  CHECK(limit_of("48:00:00") == TimeLimit{Kind::seconds, 172800});
+  for (const char* text : {"0", "-5", "1:2", "00:60:00", "1-30", "2-00:00:00x", "tomorrow", "1.5", "[1]",
+                           "99999999999999999999", "100001-00:00:00", "-1:00:00"}) {
+    CAPTURE(text);
+    CHECK(has(error_of(cat(kSmall, "run: {time_limit: ", text, "}\n")),
+              "run.time_limit must be auto, none, a number of seconds, or [days-]hours:minutes:seconds"));
+  }
+}
+
 TEST_CASE("what this version doesn't have is said to be so, not called unknown") {
   struct Case {
     const char *text, *fault;
   };
   for (const Case& c :
-       {Case{"run: {time_limit: 3600}", "run.time_limit is not available in this version"},
-        Case{"logging: {tensorboard: true}", "logging.tensorboard is not available in this version"},
-        Case{"run: {device: cuda}", "run.device: cuda is not available in this version"},
+       {Case{"run: {device: cuda}", "run.device: cuda is not available in this version"},
         Case{"run: {deterministic: false}", "run.deterministic: false is not available in this version"}}) {
     CAPTURE(c.text);
     const std::string error = error_of(c.text);
@@ -258,7 +275,7 @@ TEST_CASE("number formats, lanes and checkpoints are read, with PyTorch's loss s
   CHECK(with("memory.recompute=selective").memory.recompute == Recompute{Recompute::Kind::selective, 0});
   const Checkpoint saving =
       with("checkpoint={every_steps: 100, keep_last: 1, save_on_signal: false}").checkpoint;
-  CHECK(saving == Checkpoint{100, 1, false, true, Export::at_end});
+  CHECK(saving == Checkpoint{100, 1, false, true, FailedSave::stop, Export::at_end});
   CHECK(with("checkpoint.every_steps=null").checkpoint == Checkpoint{});
   for (const char* key : {"every_steps", "keep_last"})
     CHECK(has(error_of(kSmall, {cat("checkpoint.", key, "=0")}),

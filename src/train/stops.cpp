@@ -1,0 +1,64 @@
+#include "train/stops.h"
+
+#include <array>
+#include <cstring>
+#include <vector>
+
+#include "base/log.h"
+#include "base/text.h"
+#include "measure/machine.h"
+
+namespace zt::train {
+namespace {
+
+// What ranks tell each other between steps.
+struct Signs {
+  std::array<char, 16> signal{};  // the name of the one that came to this rank; "" for none
+  std::int8_t out_of_time = 0, save = 0, written = 0;
+};
+
+}  // namespace
+
+std::string Stops::time_text() const {
+  const Deadline& deadline = limit_->deadline();
+  return fmt::format("{} (until {}; {:.0f} s are left, a save takes {:.1f} s)", deadline.what,
+                     measure::utc_text(static_cast<std::int64_t>(deadline.at)), limit_->left(now_seconds()),
+                     limit_->save_seconds());
+}
+
+Stops::Agreed Stops::look(bool written) {
+  Signs mine;
+  if (const char* const signal = signals_.pending())
+    std::strncpy(mine.signal.data(), signal, mine.signal.size() - 1);
+  if (comm_.rank() == 0) {
+    std::error_code none;
+    mine.save = std::filesystem::exists(save_now_, none) ? 1 : 0;
+    mine.out_of_time = limit_ && limit_->due(now_seconds()) ? 1 : 0;
+  }
+  mine.written = written ? 1 : 0;
+  std::vector<Signs> all(static_cast<std::size_t>(comm_.size()));
+  comm_.exchange<Signs>({&mine, 1}, all);
+
+  Agreed agreed;
+  agreed.save = all[0].save != 0;
+  agreed.written = true;
+  for (int rank = 0; rank < comm_.size(); ++rank) {
+    const Signs& signs = all[static_cast<std::size_t>(rank)];
+    agreed.written &= signs.written != 0;
+    if (agreed.stop.empty() && signs.signal[0] != '\0')
+      agreed.stop = cat(signs.signal.data(), comm_.size() > 1 ? cat(" (to rank ", rank, ")") : "");
+  }
+  if (agreed.stop.empty() && all[0].out_of_time != 0) {
+    agreed.out_of_time = true;
+    agreed.stop = limit_ ? time_text() : "the time limit";
+  }
+  return agreed;
+}
+
+void Stops::saved() const {
+  std::error_code failed;
+  std::filesystem::remove(save_now_, failed);
+  if (failed) log::warn(cat("cannot remove ", save_now_.string(), ": ", failed.message()));
+}
+
+}  // namespace zt::train
