@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdint>
 #include <functional>
+#include <utility>
 
 #include "base/align.h"
 #include "base/error.h"
@@ -190,6 +191,7 @@ StepResult Engine::train_step(std::span<const HostBatch> micros, std::int64_t su
                               double max_loss) {
   StepInput input;
   input.step = step;
+  input.trace = std::exchange(next_trace_, nullptr);
   input.optimizer = optimizer;
   input.max_grad_norm = max_grad_norm;
   input.loss_scale = loss_scale;

@@ -60,6 +60,8 @@ class Engine {
   StepResult train_step(std::span<const HostBatch> micros, std::int64_t supervised, std::uint32_t step,
                         const kernels::AdamW& optimizer, double max_grad_norm, double loss_scale = 1,
                         double max_loss = std::numeric_limits<double>::infinity());
+  // The next train_step fills `trace`, at the cost of reading the clock for each op.
+  void trace_next_step(StepTrace* trace) { next_trace_ = trace; }
   // Completes whole weights after each rank has set the elements it needs. Collective.
   void gather_weights();
   // Summed loss of one batch; each token's loss too where `token_losses` is given, which has an entry for each
@@ -99,6 +101,7 @@ class Engine {
   layers::RunContext run_;
   Model blocks_;
   std::unique_ptr<Executor> executor_;
+  StepTrace* next_trace_ = nullptr;
   std::vector<layers::BatchView> views_;
   std::vector<std::vector<std::int32_t>> bounds_;  // of each micro-batch, then of evaluation's batch
 };

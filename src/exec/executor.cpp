@@ -44,7 +44,7 @@ StepResult Executor::run(const schedule::Schedule& schedule, const StepInput& in
   input_ = &input;
   result_ = {};
   sums_.assign(sums_.size(), 0.0);
-  result_.exposed_comm_seconds = lanes_.run(schedule, [this](const Op& op, int index) { play(op, index); });
+  result_.exposed_comm_seconds = lanes_.run(schedule, [this](const Op& op, int index) { play(op, index); }, input.trace);
   return result_;
 }
 

@@ -34,6 +34,7 @@ struct StepInput {
   kernels::AdamW optimizer;       // lr, betas, eps, decay, t; the slices are filled in here
   double max_grad_norm = 0;       // 0: no clipping
   double max_loss = std::numeric_limits<double>::infinity();  // a mean loss above it is a spike
+  StepTrace* trace = nullptr;     // optional: is filled
   std::span<float> token_losses;  // optional, evaluation's one micro-batch: room for each token's loss
 };
 

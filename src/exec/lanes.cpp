@@ -41,25 +41,53 @@ Lanes::~Lanes() {
   comm_thread_.join();
 }
 
-double Lanes::run(const schedule::Schedule& list, const Play& play) {
-  return options_.threads ? run_threads(list, play) : run_inline(list, play);
+double Lanes::run(const schedule::Schedule& list, const Play& play, StepTrace* trace) {
+  list_ = &list;
+  play_ = &play;
+  trace_ = trace;
+  if (trace_ != nullptr) *trace_ = {std::vector<plan::Span>(list.ops.size())};
+  start_ = Clock::now();
+  const double stood_still = options_.threads ? run_threads(list) : run_inline(list);
+  if (trace_ != nullptr) trace_->seconds = seconds_since(start_);
+  return stood_still;
 }
 
-double Lanes::run_inline(const schedule::Schedule& list, const Play& play) {
-  double communicated = 0;
+// Each op has a span of its own, so lanes write beside each other.
+void Lanes::play_op(const Op& op, int index) {
+  plan::Span* const span = trace_ == nullptr ? nullptr : &trace_->spans[static_cast<std::size_t>(index)];
+  if (span != nullptr) span->start = seconds_since(start_);
+  if (options_.before) options_.before(op);
+  (*play_)(op, index);
+  if (span != nullptr) span->end = seconds_since(start_);
+}
+
+void Lanes::note_wait(const Op& op, int index, int blocker, double seconds) {
+  if (op.lane == Lane::compute) stood_still_ += seconds;
+  if (trace_ == nullptr) return;
+  plan::Span& span = trace_->spans[static_cast<std::size_t>(index)];
+  span.waited += seconds;
+  span.blocker = blocker;
+}
+
+double Lanes::run_inline(const schedule::Schedule& list) {
+  double communicated = 0, since_compute = 0;
+  int blocker = -1;
+  stood_still_ = 0;
   for (int i = 0; i < static_cast<int>(list.ops.size()); ++i) {
     const Op& op = list.ops[static_cast<std::size_t>(i)];
+    if (op.lane == Lane::compute && since_compute > 0)
+      note_wait(op, i, blocker, std::exchange(since_compute, 0));
     const Clock::time_point start = Clock::now();
-    if (options_.before) options_.before(op);
-    play(op, i);
-    if (op.lane == Lane::comm) communicated += seconds_since(start);
+    play_op(op, i);
+    if (op.lane != Lane::comm) continue;
+    const double seconds = seconds_since(start);
+    communicated += seconds, since_compute += seconds, blocker = i;
   }
+  if (trace_ != nullptr) trace_->tail = since_compute;
   return communicated;
 }
 
-double Lanes::run_threads(const schedule::Schedule& list, const Play& play) {
-  list_ = &list;
-  play_ = &play;
+double Lanes::run_threads(const schedule::Schedule& list) {
   place_.clear();
   std::array<int, schedule::kLanes> count{};
   for (const Op& op : list.ops) {
@@ -79,7 +107,9 @@ double Lanes::run_threads(const schedule::Schedule& list, const Play& play) {
   const Clock::time_point start = Clock::now();
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [this] { return !busy_; });
-  stood_still_ += seconds_since(start);
+  const double tail = seconds_since(start);
+  stood_still_ += tail;
+  if (trace_ != nullptr) trace_->tail = tail;
   if (error_) std::rethrow_exception(error_);
   return stood_still_;
 }
@@ -102,9 +132,8 @@ void Lanes::play_lane(Lane lane) {
     for (int i = 0; i < static_cast<int>(list_->ops.size()); ++i) {
       const Op& op = list_->ops[static_cast<std::size_t>(i)];
       if (op.lane != lane) continue;
-      wait_for(op);
-      if (options_.before) options_.before(op);
-      (*play_)(op, i);
+      wait_for(op, i);
+      play_op(op, i);
       finished_[number(lane)].fetch_add(1, std::memory_order_release);
       finished_[number(lane)].notify_all();
     }
@@ -115,7 +144,7 @@ void Lanes::play_lane(Lane lane) {
 }
 
 // Ops of the step before have all finished: run() returns only then.
-void Lanes::wait_for(const Op& op) {
+void Lanes::wait_for(const Op& op, int index) {
   for (const int wait : op.waits) {
     if (wait < 0) continue;
     const auto other = static_cast<std::size_t>(wait);
@@ -127,7 +156,7 @@ void Lanes::wait_for(const Op& op) {
       finished.wait(now, std::memory_order_acquire);
       now = finished.load(std::memory_order_acquire);
     }
-    if (op.lane == Lane::compute) stood_still_ += seconds_since(start);
+    note_wait(op, index, wait, seconds_since(start));
     if (failed_) throw Stopped();
   }
 }

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <exception>
 #include <functional>
@@ -11,6 +12,7 @@
 #include <thread>
 #include <vector>
 
+#include "exec/trace.h"
 #include "schedule/schedule.h"
 
 namespace zt::exec {
@@ -35,16 +37,18 @@ class Lanes {
   Lanes& operator=(const Lanes&) = delete;
 
   // Returns when every op has been played; throws on the first error (by time). Returns the seconds for which
-  // computation stood still for communication.
-  double run(const schedule::Schedule& list, const Play& play);
+  // computation stood still for communication. Fills `trace`, where there is one.
+  double run(const schedule::Schedule& list, const Play& play, StepTrace* trace = nullptr);
 
  private:
   void serve_comm_lane();
   void play_lane(schedule::Lane lane);
-  void wait_for(const schedule::Op& op);
+  void wait_for(const schedule::Op& op, int index);
+  void play_op(const schedule::Op& op, int index);
+  void note_wait(const schedule::Op& op, int index, int blocker, double seconds);
   void fail(const std::exception_ptr& error);
-  double run_inline(const schedule::Schedule& list, const Play& play);
-  double run_threads(const schedule::Schedule& list, const Play& play);
+  double run_inline(const schedule::Schedule& list);
+  double run_threads(const schedule::Schedule& list);
 
   LaneOptions options_;
   std::function<void(std::exception_ptr)> give_up_;
@@ -56,6 +60,8 @@ class Lanes {
   // Of the list being played.
   const schedule::Schedule* list_ = nullptr;
   const Play* play_ = nullptr;
+  StepTrace* trace_ = nullptr;
+  std::chrono::steady_clock::time_point start_;
   std::vector<int> place_;  // of each op, in its lane
   std::array<std::atomic<int>, schedule::kLanes> finished_{};
   std::atomic<bool> failed_{false};

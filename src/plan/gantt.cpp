@@ -84,13 +84,15 @@ std::string op_name(const View& view, int op) {
 }
 
 std::string wait_words(const View& view, int op) {
+  if (op < 0)
+    return cat("the end of the step waits ", time_text(view.simulation.tail), " for the other lanes");
   const Span& span = view.simulation.spans[std::size_t(op)];
   return cat(op_name(view, op), " waits ", time_text(span.waited), " for ", op_name(view, span.blocker));
 }
 
 // What a bar says when it is pointed at.
 std::string words(const View& view, const Bar& bar) {
-  if (bar.count > 1)
+  if (bar.count > 1 && bar.last >= 0)
     return cat(with_commas(bar.count), bar.kind ? cat(" x ", name(*bar.kind)) : " waits", ", ",
                op_name(view, bar.first), " to ", op_name(view, bar.last), ": ", time_text(bar.length()),
                " in sum from ", time_text(bar.start));

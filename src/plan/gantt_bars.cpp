@@ -82,6 +82,8 @@ std::vector<Bar> lane_bars(const schedule::Schedule& list, const Simulation& sim
       out.push_back({bar.start - waited, bar.start, std::nullopt, int(i), int(i), 1});
     out.push_back(bar);
   }
+  if (lane == Lane::compute && simulation.tail > 0 && !out.empty())
+    out.push_back({out.back().end, out.back().end + simulation.tail, std::nullopt, -1, -1, 1});
   return out;
 }
 

@@ -12,7 +12,7 @@ namespace zt::plan {
 struct Bar {
   double start = 0, end = 0;               // seconds
   std::optional<schedule::OpKind> kind{};  // none: the lane stands still
-  int first = -1, last = -1;               // ops; of a wait, the op that waits
+  int first = -1, last = -1;               // ops; of a wait, the op that waits; -1: the end of the step
   int count = 1;                           // so many ops or waits
   double length() const { return end - start; }
   friend bool operator==(const Bar&, const Bar&) = default;

@@ -33,6 +33,7 @@ struct Simulation {
   std::vector<Span> spans;                      // by op
   std::array<double, schedule::kLanes> busy{};  // seconds in which a lane worked
   double exposed = 0;                           // computation stood still for communication
+  double tail = 0;            // of it at the end of a played step, after the last op of the compute lane
   std::vector<int> critical;  // ops of the critical path, first to last: nothing shortens the step but these
 };
 

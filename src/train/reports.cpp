@@ -1,6 +1,7 @@
 #include "train/reports.h"
 
 #include "base/file.h"
+#include "base/log.h"
 #include "base/text.h"
 
 namespace zt::train {
@@ -62,6 +63,15 @@ void Reports::evaluation(std::int64_t step, double loss, std::int64_t tokens) {
   metrics_.evaluation(step, loss, tokens);
   if (tensorboard_) tensorboard_->evaluation(step, loss, tokens);
   progress_->evaluation(step, loss, tokens);
+}
+
+void Reports::trace(const schedule::Schedule& list, const exec::StepTrace& trace, std::int64_t step,
+                    int ranks) {
+  try {
+    write_file(folder_ / "trace.json", exec::trace_json(list, trace, step, 0, ranks));
+  } catch (const Error& e) {
+    log::warn(cat("the trace of step ", step, " is lost: ", e.problem()));
+  }
 }
 
 void Reports::go_back_to(std::int64_t step, std::int64_t steps) {

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "exec/trace.h"
 #include "recipe/recipe.h"
 #include "train/events.h"
 #include "train/metrics.h"
@@ -26,6 +27,8 @@ class Reports {
   // Measured; written where the step is one to log.
   void step(const StepMetrics& metrics);
   void evaluation(std::int64_t step, double loss, std::int64_t tokens);
+  // trace.json: how step `step` was played by this rank of `ranks`. A disk that takes it not is warned of.
+  void trace(const schedule::Schedule& list, const exec::StepTrace& trace, std::int64_t step, int ranks);
   void event(EventKind kind, std::int64_t step, const std::string& text,
              const nlohmann::ordered_json& more = nlohmann::ordered_json::object()) {
     events_.note(kind, step, text, more);
