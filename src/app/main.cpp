@@ -1,6 +1,5 @@
 // The program's outermost frame: what goes wrong is said once, with whose fault it is, and becomes an exit
 // status.
-#include <signal.h>
 #include <unistd.h>
 
 #include <cstdlib>
@@ -9,6 +8,7 @@
 #include <new>
 
 #include "app/cli.h"
+#include "app/fatal.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "base/text.h"
@@ -23,20 +23,9 @@ static void limit_spinning(char** argv) {
   ::execv("/proc/self/exe", argv);  // returns only where it is not possible; then the default has to do
 }
 
-// A mapped file that is cut while it is read ends a program without a word. Only async-signal-safe calls here.
-static void on_lost_page(int /*signal*/) {
-  constexpr char text[] =
-      "error: a file was cut while it was read, or its disk failed\n"
-      "  hint: start again when nothing writes to the files of the data, the model and the token cache\n";
-  [[maybe_unused]] const auto ignored = ::write(STDERR_FILENO, text, sizeof text - 1);
-  ::_exit(zt::exit_status(zt::Blame::machine));
-}
-
 int main(int argc, char** argv) {
   limit_spinning(argv);
-  struct sigaction lost_page = {};
-  lost_page.sa_handler = on_lost_page;
-  ::sigaction(SIGBUS, &lost_page, nullptr);
+  zt::app::say_fatal_ends();
   try {
     return zt::app::run(argc, argv);
   } catch (const zt::Error& e) {

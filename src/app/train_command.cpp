@@ -10,8 +10,11 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "comm/agreement.h"
+#include "comm/job_end.h"
 #include "comm/launcher.h"
 #include "comm/mpi.h"
+#include "comm/peers.h"
+#include "comm/pulse.h"
 #include "comm/threads.h"
 #include "device/cores.h"
 #include "recipe/recipe.h"
@@ -44,30 +47,34 @@ int train_on(comm::Communicator& comm, const TrainArgs& args, const train::StopR
   }
 }
 
-// The time limit is in the recipe, which is read only when there are ranks to agree about it. Whatever is wrong with
+// The time limits are in the recipe, which is read only when there are ranks to agree about it. Whatever is wrong with
 // it is said there.
-double timeout_of(const TrainArgs& args) {
+recipe::Comm limits_of(const TrainArgs& args) {
   try {
-    return recipe::load(args.recipe.path, args.recipe.sets, 1).recipe.comm.timeout_seconds;
+    return recipe::load(args.recipe.path, args.recipe.sets, 1).recipe.comm;
   } catch (const Error&) {
-    return recipe::Comm().timeout_seconds;
+    return {};
   }
 }
 
-// Ranks with a smaller number speak first: when all fail at once, they end the job before the others say the same.
+// Ranks with a smaller number speak first: when all fail at once, they end the job before the others say the same. Who
+// fails because another one has failed before leaves the word to that one.
 [[noreturn]] void fail_job(int rank, const std::string& what, int status) {
-  std::this_thread::sleep_for(std::chrono::milliseconds(std::min(rank, 10) * 100));
-  log::error(cat("rank ", rank, ": ", what));
+  using namespace std::chrono_literals;
+  std::this_thread::sleep_for(std::min(rank, 10) * 100ms + (comm::another_failed_before() ? 5s : 0s));
+  if (!comm::job_is_ending()) log::error(cat("rank ", rank, ": ", what));
   comm::MpiSession::abort(status);
 }
 
 int train_under_launcher(const TrainArgs& args) {
   comm::MpiSession session;
-  const auto world = session.world(timeout_of(args));
+  const recipe::Comm limits = limits_of(args);
+  const auto world = session.world(limits.timeout_seconds);
   if (args.ranks > 0 && args.ranks != world->size())
     throw Error(Blame::usage,
                 cat("--ranks ", args.ranks, " was given, but the launcher started ", world->size()),
                 "leave --ranks out under mpirun or srun");
+  session.watch(*world, {limits.silence_seconds, limits.timeout_seconds});
   const int on_this_node = session.ranks_on_this_node();
   device::compute_with(device::threads_of_rank(on_this_node));
   const train::StopRequests stop;
@@ -75,6 +82,8 @@ int train_under_launcher(const TrainArgs& args) {
     return train_on(*world, args, stop, on_this_node);
   } catch (const Error& e) {
     fail_job(world->rank(), e.what(), exit_status(e.blame()));
+  } catch (const std::bad_alloc&) {
+    fail_job(world->rank(), "memory ran out", exit_status(Blame::machine));
   } catch (const std::exception& e) {
     fail_job(world->rank(), cat("this is a bug in zerotrain: ", e.what()), exit_status(Blame::bug));
   }
@@ -84,7 +93,7 @@ int train_on_threads(const TrainArgs& args) {
   const train::StopRequests stop;
   std::mutex mutex;
   int status = 0;
-  comm::run_threads(args.ranks, timeout_of(args), [&](comm::Communicator& comm) {
+  comm::run_threads(args.ranks, limits_of(args).timeout_seconds, [&](comm::Communicator& comm) {
     device::compute_with(std::max(1, device::cores() / comm.size()));
     const int mine = train_on(comm, args, stop, comm.size());
     const std::lock_guard lock(mutex);

@@ -49,6 +49,8 @@ void work_and_agree(Communicator& communicator, const std::function<void()>& wor
 }
 
 void agree(Communicator& communicator, const std::optional<Error>& mine) {
+  // Ranks that cannot reach each other cannot agree about it.
+  if (mine && mine->blame() == Blame::peer) throw Error(*mine);
   const Status status = status_of(mine);
   std::vector<Status> all(std::size_t(communicator.size()));
   communicator.exchange<Status>({&status, 1}, all);

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "comm/peers.h"
 #include "comm/sum.h"
 
 namespace zt::comm {
@@ -49,10 +50,34 @@ Traffic operator-(const Traffic& a, const Traffic& b) {
           a.control - b.control};
 }
 
+void Communicator::doing(const Place& place) {
+  if (ledgers_ != nullptr) (*ledgers_)[std::size_t(rank_)].doing(place);
+}
+
+template <typename Work>
+void Communicator::noted(const char* operation, std::int64_t bytes, const Work& work) {
+  if (ledgers_ == nullptr) return work();
+  Ledger& mine = (*ledgers_)[std::size_t(rank_)];
+  mine.enter(operation, bytes);
+  try {
+    work();
+  } catch (const LateError& e) {
+    const int last = furthest_behind(*ledgers_, e.missing());
+    const std::string known = account((*ledgers_)[std::size_t(last)]);
+    if (known.empty()) throw;
+    const std::string who =
+        e.missing().size() == 1 ? ", which " : cat("; furthest behind is rank ", last, ", which ");
+    throw Error(e.blame(), cat(e.problem(), " (collective ", mine.meeting().number, ")", who, known),
+                e.hint());
+  }
+  mine.leave();
+}
+
 void Communicator::all_gather(void* whole, std::int64_t slice_bytes) {
   check_slices("all_gather", whole, slice_bytes, 1, size_);
   if (size_ == 1 || slice_bytes == 0) return;
-  do_all_gather(static_cast<std::byte*>(whole), slice_bytes);
+  noted("all_gather", slice_bytes * size_,
+        [&] { do_all_gather(static_cast<std::byte*>(whole), slice_bytes); });
   traffic_.all_gather += slice_bytes * (size_ - 1);
 }
 
@@ -61,7 +86,8 @@ void Communicator::reduce_scatter(void* whole, Dtype dtype, Dtype wire, std::int
   check_slices("reduce_scatter", whole, slice_elements, size_of(dtype), size_);
   if (size_ == 1) return round_through(whole, dtype, wire, slice_elements);
   if (slice_elements == 0) return;
-  do_reduce_scatter(static_cast<std::byte*>(whole), dtype, wire, slice_elements);
+  noted("reduce_scatter", slice_elements * size_of(dtype) * size_,
+        [&] { do_reduce_scatter(static_cast<std::byte*>(whole), dtype, wire, slice_elements); });
   traffic_.reduce_scatter += slice_elements * size_of(wire) * (size_ - 1);
 }
 
@@ -70,8 +96,10 @@ void Communicator::all_reduce(void* whole, Dtype dtype, Dtype wire, std::int64_t
   check_slices("all_reduce", whole, slice_elements, size_of(dtype), size_);
   if (size_ == 1) return round_through(whole, dtype, wire, slice_elements);
   if (slice_elements == 0) return;
-  do_reduce_scatter(static_cast<std::byte*>(whole), dtype, wire, slice_elements);
-  do_all_gather(static_cast<std::byte*>(whole), slice_elements * size_of(dtype));
+  noted("all_reduce", slice_elements * size_of(dtype) * size_, [&] {
+    do_reduce_scatter(static_cast<std::byte*>(whole), dtype, wire, slice_elements);
+    do_all_gather(static_cast<std::byte*>(whole), slice_elements * size_of(dtype));
+  });
   traffic_.all_reduce += slice_elements * (size_of(wire) + size_of(dtype)) * (size_ - 1);
 }
 
@@ -79,7 +107,7 @@ void Communicator::broadcast(void* data, std::int64_t bytes, int root) {
   check_buffer("broadcast", data, bytes);
   if (root < 0 || root >= size_) refuse("broadcast", cat("root ", root, " among ", size_, " ranks"));
   if (size_ == 1 || bytes == 0) return;
-  do_broadcast(static_cast<std::byte*>(data), bytes, root);
+  noted("broadcast", bytes, [&] { do_broadcast(static_cast<std::byte*>(data), bytes, root); });
   if (rank_ == root) traffic_.control += bytes * (size_ - 1);
 }
 
@@ -94,16 +122,16 @@ void Communicator::exchange(std::span<const std::byte> mine, std::span<std::byte
     std::copy(mine.begin(), mine.end(), all.begin());
     return;
   }
-  do_exchange(mine, all);
+  noted("exchange", std::int64_t(mine.size()), [&] { do_exchange(mine, all); });
   traffic_.control += std::int64_t(mine.size()) * (size_ - 1);
 }
 
 void Communicator::barrier() {
-  if (size_ > 1) do_barrier();
+  if (size_ > 1) noted("barrier", 0, [&] { do_barrier(); });
 }
 
 void Communicator::rendezvous(const std::function<void()>& idle) {
-  if (size_ > 1) do_rendezvous(idle);
+  if (size_ > 1) noted("rendezvous", 0, [&] { do_rendezvous(idle); });
 }
 
 }  // namespace zt::comm

@@ -8,7 +8,9 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 
+#include "comm/ledger.h"
 #include "tensor/dtype.h"
 
 namespace zt::comm {
@@ -26,7 +28,8 @@ Traffic operator-(const Traffic& a, const Traffic& b);
 // All members are collective and block: every rank of the group calls the same ones in the same order, from
 // one thread at a time. `whole` buffers hold size() slices of equal length one after the other; rank r owns
 // slice r. Errors: Error(peer) when another rank fails or does not come within the time limit, naming the
-// ranks, the operation and the seconds; after an error the communicator can only be destroyed.
+// ranks, the operation and the seconds, and what the one furthest behind is doing; after an error the communicator
+// can only be destroyed.
 class Communicator {
  public:
   virtual ~Communicator() = default;
@@ -68,10 +71,18 @@ class Communicator {
   // "solo", "threads", "mpi (shared windows)", "mpi (messages)".
   virtual std::string transport() const = 0;
 
+  // What this rank does now, for those who wait for it: not collective. The thread's collectives belong to it.
+  void doing(const Place& place);
+  void doing(std::string_view what) { doing(Place::of(what)); }
+  // What is known of all ranks; null for a part of them.
+  const std::shared_ptr<Ledgers>& ledgers() const { return ledgers_; }
+
   const Traffic& traffic() const { return traffic_; }
 
  protected:
-  Communicator(int rank, int size) : rank_(rank), size_(size) {}
+  // A part of the job's ranks keeps no ledger: its collectives are not all ranks'.
+  Communicator(int rank, int size, std::shared_ptr<Ledgers> ledgers = nullptr)
+      : rank_(rank), size_(size), ledgers_(std::move(ledgers)) {}
   // What a transport provides. The public members check arguments, count bytes and return at once for one
   // rank.
   virtual void do_all_gather(std::byte* whole, std::int64_t slice_bytes) = 0;
@@ -82,7 +93,12 @@ class Communicator {
   virtual void do_rendezvous(const std::function<void()>& idle) = 0;
 
  private:
+  // Notes the collective in the ledger, and says in its errors what that knows.
+  template <typename Work>
+  void noted(const char* operation, std::int64_t bytes, const Work& work);
+
   int rank_, size_;
+  std::shared_ptr<Ledgers> ledgers_;
   Traffic traffic_;
 };
 

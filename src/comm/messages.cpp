@@ -95,7 +95,7 @@ void Requests::give_up(const char* operation) {
   std::sort(missing.begin(), missing.end());
   missing.erase(std::unique(missing.begin(), missing.end()), missing.end());
   Troubles::note();
-  throw late_error(ranks_.in_job(ranks_.rank()), missing, operation, ranks_.timeout_seconds());
+  throw LateError(ranks_.in_job(ranks_.rank()), missing, operation, ranks_.timeout_seconds());
 }
 
 // After an error nothing may arrive in memory that its owner is about to free.
@@ -155,7 +155,7 @@ std::int64_t piece_bytes(int size) {
 }
 
 Messages::Messages(std::unique_ptr<Ranks> ranks)
-    : Communicator(ranks->rank(), ranks->size()),
+    : Communicator(ranks->rank(), ranks->size(), ranks->ledgers()),
       ranks_(std::move(ranks)),
       piece_bytes_(piece_bytes(size())),
       received_(std::size_t(kSlots * (size() - 1) * piece_bytes_)),

@@ -1,13 +1,29 @@
 #include "comm/mpi.h"
 
+#include <unistd.h>
+
+#include <atomic>
 #include <cstdlib>
 
 #include "base/error.h"
 #include "base/text.h"
+#include "comm/job_end.h"
 #include "comm/launcher.h"
+#include "comm/pulse.h"
 #include "comm/ranks.h"
 
 namespace zt::comm {
+
+// What exit() would end in the middle of its work.
+static std::atomic<bool> watched{false};
+
+// The log may be gone already.
+static void on_exit_call() {
+  if (!watched) return;
+  constexpr char text[] = "error: a library called exit() while the ranks were at work\n";
+  if (!job_is_ending()) (void)!::write(STDERR_FILENO, text, sizeof text - 1);
+  end_job(exit_status(Blame::bug));
+}
 
 MpiSession::MpiSession() : troubles_(std::make_unique<Troubles>()) {
   int before = 0;
@@ -31,8 +47,20 @@ MpiSession::MpiSession() : troubles_(std::make_unique<Troubles>()) {
 }
 
 MpiSession::~MpiSession() {
+  watched = false;
   // MPI_Finalize waits for all ranks. Without it the launcher sees a rank end early, and ends the others.
-  if (!troubles_->any()) MPI_Finalize();
+  if (!troubles_->any())
+    MPI_Finalize();
+  else if (pulse_ != nullptr)
+    last_words(exit_status(Blame::peer));
+}
+
+void MpiSession::watch(Communicator& world, const PulseOptions& options) {
+  this_process_is(world.rank(), &(*world.ledgers())[std::size_t(world.rank())]);
+  pulse_ = std::make_unique<Pulse>(world, options);
+  watched = true;
+  static const bool registered = std::atexit(on_exit_call) == 0;
+  (void)registered;
 }
 
 std::unique_ptr<Communicator> MpiSession::world(double timeout_seconds) {
@@ -59,9 +87,6 @@ int MpiSession::ranks_on_this_node() const {
   return ranks;
 }
 
-void MpiSession::abort(int status) {
-  MPI_Abort(MPI_COMM_WORLD, status);
-  std::_Exit(status);
-}
+void MpiSession::abort(int status) { end_job(status); }
 
 }  // namespace zt::comm

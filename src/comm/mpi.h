@@ -17,6 +17,8 @@ std::int64_t buffer_bytes_on_one_node(int ranks);
 inline constexpr std::int64_t kMessageBufferBytes = 16 << 20;
 
 class Troubles;
+class Pulse;
+struct PulseOptions;
 
 // MPI, started for the life of this object; MPI_THREAD_SERIALIZED. At most one in a process, and it outlives all
 // communicators. Throws Error(usage) when the launcher counts other ranks than MPI does.
@@ -35,11 +37,15 @@ class MpiSession {
   std::unique_ptr<Communicator> world_over_messages(double timeout_seconds);
   // How many ranks share this node.
   int ranks_on_this_node() const;
-  // Ends the whole job with this exit status. Does not return.
+  // Collective: from now on the ranks give each other signs of life (pulse.h), and a library that calls exit() ends the
+  // job with an error.
+  void watch(Communicator& world, const PulseOptions& options);
+  // Ends the whole job with this exit status (job_end.h). Does not return.
   [[noreturn]] static void abort(int status);
 
  private:
   std::unique_ptr<Troubles> troubles_;
+  std::unique_ptr<Pulse> pulse_;
 };
 
 }  // namespace zt::comm

@@ -27,14 +27,19 @@ std::string rank_list(const std::vector<int>& ranks) {
   return ranks.size() > kShown ? cat(text, " and ", ranks.size() - kShown, " more") : text;
 }
 
-Error late_error(int rank, const std::vector<int>& missing, const char* operation, double seconds) {
-  return Error(Blame::peer,
-               cat("rank ", rank, " waited ", seconds, " s in ", operation, " for ", rank_list(missing)),
-               "it may have failed, hang, or still be reading or saving: its own messages say more; "
-               "comm.timeout_seconds sets how long a rank waits");
-}
+LateError::LateError(int rank, std::vector<int> missing, const char* operation, double seconds)
+    : Error(Blame::peer,
+            cat("rank ", rank, " waited ", seconds, " s in ", operation, " for ", rank_list(missing)),
+            "it may have failed, hang, or still be reading or saving: its own messages say more; "
+            "comm.timeout_seconds sets how long a rank waits"),
+      missing_(std::move(missing)) {}
+
+static std::atomic<bool> followed{false};
+
+bool another_failed_before() { return followed; }
 
 Error failed_error(int rank, const std::vector<int>& failed, const char* operation) {
+  followed = true;
   return Error(Blame::peer,
                cat("rank ", rank, " stopped in ", operation, ": ", rank_list(failed), " failed before"),
                "the first error of the failed rank is the cause");

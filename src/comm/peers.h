@@ -14,9 +14,18 @@ namespace zt::comm {
 std::string rank_list(const std::vector<int>& ranks);
 
 // A rank has waited its time out. `missing` and `rank` are numbers in the whole job.
-Error late_error(int rank, const std::vector<int>& missing, const char* operation, double seconds);
+class LateError : public Error {
+ public:
+  LateError(int rank, std::vector<int> missing, const char* operation, double seconds);
+  const std::vector<int>& missing() const { return missing_; }
+
+ private:
+  std::vector<int> missing_;
+};
 // A rank stops because another one has failed before it.
 Error failed_error(int rank, const std::vector<int>& failed, const char* operation);
+// Whether this process has made such an error: then what ends it is not the job's first cause.
+bool another_failed_before();
 
 // Two ranks are in different collectives: which, and over how many bytes.
 struct Call {

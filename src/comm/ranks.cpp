@@ -39,13 +39,17 @@ Ranks::~Ranks() {
   if (!troubled()) MPI_Comm_free(&raw_);
 }
 
+static int size_of_job() {
+  int size = 0;
+  check_mpi(MPI_Comm_size(MPI_COMM_WORLD, &size), "MPI_Comm_size");
+  return size;
+}
+
 std::unique_ptr<Ranks> Ranks::world(double timeout_seconds) {
   MPI_Comm raw = MPI_COMM_NULL;
   check_mpi(MPI_Comm_dup(MPI_COMM_WORLD, &raw), "MPI_Comm_dup");
-  int size = 0;
-  check_mpi(MPI_Comm_size(raw, &size), "MPI_Comm_size");
   std::vector<int> in_job;
-  for (int r = 0; r < size; ++r) in_job.push_back(r);
+  for (int r = 0; r < size_of_job(); ++r) in_job.push_back(r);
   return std::make_unique<Ranks>(raw, std::move(in_job), timeout_seconds);
 }
 
@@ -59,6 +63,14 @@ std::unique_ptr<Ranks> Ranks::split(const std::vector<int>& colors) const {
   MPI_Comm raw = MPI_COMM_NULL;
   check_mpi(MPI_Comm_split(raw_, first, rank_, &raw), "MPI_Comm_split");
   return std::make_unique<Ranks>(raw, std::move(in_job), timeout_seconds_);
+}
+
+// One in a process, however many communicators it has over all ranks: a rank is only in one place.
+std::shared_ptr<Ledgers> Ranks::ledgers() const {
+  static std::shared_ptr<Ledgers> of_job;
+  if (in_job_.size() != std::size_t(size_of_job())) return nullptr;
+  if (of_job == nullptr) of_job = std::make_shared<Ledgers>(in_job_.size());
+  return of_job;
 }
 
 bool Ranks::on_one_node() const {

@@ -44,6 +44,8 @@ class Ranks {
   int size() const { return int(in_job_.size()); }
   int in_job(int rank) const { return in_job_[std::size_t(rank)]; }
   double timeout_seconds() const { return timeout_seconds_; }
+  // The job's; null for a part of its ranks.
+  std::shared_ptr<Ledgers> ledgers() const;
   bool on_one_node() const;
   // See Communicator::rendezvous.
   void rendezvous(const std::function<void()>& idle) const;

@@ -5,7 +5,7 @@ namespace {
 
 class Solo : public Communicator {
  public:
-  Solo() : Communicator(0, 1) {}
+  Solo() : Communicator(0, 1, std::make_shared<Ledgers>(1)) {}
   std::unique_ptr<Communicator> split(int) override { return solo(); }
   void abandon(std::exception_ptr) noexcept override {}
   std::int64_t buffer_bytes() const override { return 0; }

@@ -3,17 +3,21 @@
 #include <algorithm>
 #include <chrono>
 #include <condition_variable>
+#include <cstdlib>
 #include <cstring>
 #include <exception>
 #include <map>
 #include <mutex>
+#include <new>
 #include <system_error>
 #include <thread>
 #include <utility>
 #include <vector>
 
 #include "base/error.h"
+#include "base/log.h"
 #include "base/text.h"
+#include "comm/job_end.h"
 #include "comm/peers.h"
 #include "comm/sum.h"
 
@@ -22,12 +26,16 @@ namespace {
 
 // What all virtual ranks share. One mutex guards this and the counters of every group.
 struct World {
-  World(int ranks, double seconds) : timeout_seconds(seconds), ended(std::size_t(ranks)) {}
+  World(int ranks, double seconds)
+      : timeout_seconds(seconds),
+        ended(std::size_t(ranks)),
+        ledgers(std::make_shared<Ledgers>(std::size_t(ranks))) {}
 
   std::mutex mutex;
   std::condition_variable changed;
   const double timeout_seconds;
   std::vector<bool> ended;  // whose body has returned or thrown
+  const std::shared_ptr<Ledgers> ledgers;
   std::exception_ptr cause;
   int cause_rank = -1;
 
@@ -60,6 +68,10 @@ struct Group {
   int readers = 0;                                 // ranks that may be reading others' buffers
   std::map<int, std::shared_ptr<Group>> children;  // by colour, while a split lasts
 
+  std::shared_ptr<Ledgers> ledgers() const {
+    return members.size() == world->ended.size() ? world->ledgers : nullptr;
+  }
+
   std::vector<int> missing(std::int64_t meeting) const {
     std::vector<int> late;
     for (std::size_t i = 0; i < members.size(); ++i)
@@ -71,7 +83,7 @@ struct Group {
 class Threads : public Communicator {
  public:
   Threads(std::shared_ptr<Group> group, int rank)
-      : Communicator(rank, int(group->members.size())), group_(std::move(group)) {}
+      : Communicator(rank, int(group->members.size()), group->ledgers()), group_(std::move(group)) {}
 
   std::unique_ptr<Communicator> split(int color) override;
   void abandon(std::exception_ptr why) noexcept override {
@@ -143,7 +155,7 @@ void Threads::meet(std::unique_lock<std::mutex>& lock, const char* operation,
   const std::vector<int> missing = group_->missing(meeting);
   if (missing.empty()) return;
   stop_if_failed(operation);
-  if (!in_time) give_up(late_error(world_rank(), missing, operation, world.timeout_seconds));
+  if (!in_time) give_up(LateError(world_rank(), missing, operation, world.timeout_seconds));
   give_up(Error(Blame::peer,
                 cat("rank ", world_rank(), " waits in ", operation, " for ", rank_list(ended_before(meeting)),
                     ", which ended before"),
@@ -259,10 +271,12 @@ void run_body(const std::shared_ptr<Group>& group, int rank, const std::function
   std::exception_ptr error;
   try {
     Threads communicator(group, rank);
+    this_thread_is(rank, &(*world.ledgers)[std::size_t(rank)]);
     body(communicator);
   } catch (...) {
     error = std::current_exception();
   }
+  this_thread_is(rank, nullptr);
   const std::lock_guard lock(world.mutex);
   world.ended[std::size_t(rank)] = true;
   threw = error != nullptr;
@@ -278,6 +292,26 @@ void run_body(const std::shared_ptr<Group>& group, int rank, const std::function
     const std::string prefix = cat("rank ", rank);
     if (starts_with(e.problem(), prefix)) throw;
     throw Error(e.blame(), cat(prefix, ": ", e.problem()), e.hint());
+  } catch (const std::bad_alloc&) {
+    throw Error(Blame::machine, cat("rank ", rank, ": memory ran out"));
+  } catch (const std::exception& e) {
+    throw Error(Blame::bug, cat("rank ", rank, ": ", e.what()));
+  }
+}
+
+// A thread that waits for no other cannot be ended from outside. So where one does not end after another has failed, the
+// program does.
+void end_if_one_hangs(World& world) {
+  constexpr auto kPatience = std::chrono::seconds(10);
+  std::unique_lock lock(world.mutex);
+  const auto all_ended = [&] { return std::ranges::find(world.ended, false) == world.ended.end(); };
+  world.changed.wait(lock, [&] { return all_ended() || world.cause != nullptr; });
+  if (world.changed.wait_for(lock, kPatience, all_ended)) return;
+  try {
+    throw_with_rank(world.cause, world.cause_rank);
+  } catch (const Error& e) {
+    log::error(e.what());
+    std::_Exit(exit_status(e.blame()));
   }
 }
 
@@ -303,9 +337,11 @@ void run_threads(int ranks, double timeout_seconds, const std::function<void(Com
   } catch (const std::system_error& e) {
     const std::lock_guard lock(world->mutex);
     threw.back() = true;
+    for (std::size_t r = threads.size(); r < world->ended.size(); ++r) world->ended[r] = true;
     world->fail(int(threads.size()),
                 std::make_exception_ptr(Error(Blame::machine, cat("no thread to be had: ", e.what()))));
   }
+  end_if_one_hangs(*world);
   for (std::thread& thread : threads) thread.join();
   if (std::none_of(threw.begin(), threw.end(), [](char t) { return t != 0; })) return;
   if (ranks == 1) std::rethrow_exception(world->cause);

@@ -115,7 +115,7 @@ class Windows : public Communicator {
 };
 
 Windows::Windows(std::unique_ptr<Ranks> ranks, MPI_Win window, std::vector<std::byte*> bases)
-    : Communicator(ranks->rank(), ranks->size()),
+    : Communicator(ranks->rank(), ranks->size(), ranks->ledgers()),
       ranks_(std::move(ranks)),
       window_(window),
       bases_(std::move(bases)),
@@ -211,7 +211,7 @@ void Windows::fail_late(const Call& call, std::int64_t written, std::int64_t rea
     if (unwritten || unread) missing.push_back(ranks_->in_job(r));
   }
   note_failure();
-  throw late_error(ranks_->in_job(rank()), missing, call.operation, ranks_->timeout_seconds());
+  throw LateError(ranks_->in_job(rank()), missing, call.operation, ranks_->timeout_seconds());
 }
 
 // The others see it where they wait.

@@ -45,6 +45,7 @@ StepResult Executor::run(const schedule::Schedule& schedule, const StepInput& in
   result_ = {};
   sums_.assign(sums_.size(), 0.0);
   result_.exposed_comm_seconds = lanes_.run(schedule, [this](const Op& op, int index) { play(op, index); }, input.trace);
+  comm_.doing({.step = input.step});
   return result_;
 }
 
@@ -57,6 +58,7 @@ void Executor::poison_freed(const Op& op) const {
 }
 
 void Executor::play(const Op& op, int index) {
+  comm_.doing(comm::Place::of(name(op), input_->step, index));
   try {
     dispatch(op);
     if (poison_) poison_freed(op);

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "comm/ledger.h"
 
 namespace zt::exec {
 
@@ -115,6 +116,7 @@ double Lanes::run_threads(const schedule::Schedule& list) {
 }
 
 void Lanes::serve_comm_lane() {
+  comm::this_thread_is_beside();
   std::unique_lock lock(mutex_);
   while (true) {
     changed_.wait(lock, [this] { return busy_ || ending_; });

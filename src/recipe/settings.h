@@ -179,6 +179,7 @@ struct Precision {
 
 struct Comm {
   double timeout_seconds = 600;
+  double silence_seconds = 30;
   Lanes lanes = Lanes::threads;
   bool operator==(const Comm&) const = default;
 };

@@ -258,12 +258,18 @@ Section precision_section() {
 }
 
 Section comm_section() {
-  return section<Comm>("comm", &Recipe::comm, "How ranks talk.",
-                       {key("timeout_seconds", &Comm::timeout_seconds, "seconds",
-                            "A rank that waits longer for another gives up.", above_up_to(0, kMaxCount)),
-                        key("lanes", &Comm::lanes, "",
-                            "`threads`: communication runs beside computation, with several ranks. `inline`: "
-                            "one operation after another, for finding faults.")});
+  return section<Comm>(
+      "comm", &Recipe::comm, "How ranks talk.",
+      {key("timeout_seconds", &Comm::timeout_seconds, "seconds",
+           "A rank that waits longer for another gives up.", above_up_to(0, kMaxCount)),
+       key("silence_seconds", &Comm::silence_seconds, "seconds",
+           "How long a rank under a launcher may give no sign of life (a datagram each second) before "
+           "the job ends: it was stopped, or its node or network is gone. A rank that only takes long "
+           "gives them. 0 turns this off.",
+           between(0, kMaxCount)),
+       key("lanes", &Comm::lanes, "",
+           "`threads`: communication runs beside computation, with several ranks. `inline`: "
+           "one operation after another, for finding faults.")});
 }
 
 Section checkpoint_section() {

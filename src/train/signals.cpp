@@ -8,6 +8,8 @@
 #include <csignal>
 #include <thread>
 
+#include "comm/job_end.h"
+
 namespace zt::train {
 namespace {
 
@@ -25,7 +27,10 @@ static_assert(std::atomic<int>::is_always_lock_free);
 // Only async-signal-safe calls here.
 void on_signal(int number) {
   const int before = errno, earlier = requested.exchange(number);
-  if (earlier != 0 && number == SIGINT) ::_exit(130);
+  if (earlier != 0 && number == SIGINT) {
+    comm::last_words(130);
+    ::_exit(130);
+  }
   if (earlier == 0 && number == SIGINT) {
     constexpr char text[] = "\nstopping after this step; Ctrl-C again ends at once\n";
     [[maybe_unused]] const auto ignored = ::write(STDERR_FILENO, text, sizeof text - 1);
