@@ -102,6 +102,8 @@ class Trainer {
   StepSamples samples_of(std::int64_t step) const;
   double epoch_at(std::int64_t step) const;
   void count_steps();
+  // The third after the start: the first ones find caches cold.
+  std::int64_t traced_step() const { return std::min(first_step_ + 3, steps_); }
   void one_step();
   StepMetrics measure(const StepBatch& batch, const exec::StepResult& result, double rate, double seconds,
                       const comm::Traffic& sent) const;
@@ -376,12 +378,16 @@ void Trainer::one_step() {
   adamw.eps = static_cast<float>(o.eps);
   adamw.decay = static_cast<float>(o.weight_decay);
   adamw.t = updates_ + 1;
+  exec::StepTrace trace;
+  const bool traced = lead() && step_ == traced_step();
+  if (traced) engine_->trace_next_step(&trace);
   const exec::StepResult result =
       engine_->train_step(batch.micros, batch.supervised, static_cast<std::uint32_t>(step_), adamw,
                           recipe_.train.max_grad_norm, scale_.scale(), bad_steps_.max_loss());
   updates_ += result.updated() ? 1 : 0;
   if (lead()) {
     reports_->step(measure(batch, result, rate, seconds_since(start), comm_.traffic() - before));
+    if (traced) reports_->trace(engine_->plan().train, trace, step_, comm_.size());
   }
   const double loss = result.loss_sum / static_cast<double>(batch.supervised);
   const bool scale_can_mend = !result.finite && !scale_.at_floor();
