@@ -173,7 +173,12 @@ int Trainer::run() {
     return 0;
   }
   together(comm_, [this] { open_reports(); });
-  return train_steps();
+  try {
+    return train_steps();
+  } catch (const Error& e) {
+    if (lead()) reports_->event(EventKind::failed, step_, e.problem(), {{"status", exit_status(e.blame())}});
+    throw;
+  }
 }
 
 void Trainer::open_folder() {
