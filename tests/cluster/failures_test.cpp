@@ -1,0 +1,52 @@
+// Nodes that are lost, and sweeps.
+#include "cluster/slurm_cluster.h"
+
+namespace zt::test {
+
+TEST_CASE("cluster: a node that is lost ends its job, which SLURM starts on another, and the run goes on") {
+  ZT_NEEDS_SLURM();
+  const FaultDesk desk;
+  const SlurmCluster cluster(desk, 2);
+  desk.good(kTwo, {"run.output_dir=straight", "train.max_steps=3000", "checkpoint.every_steps=200",
+                   "train.eval_every=0"});
+  const std::string job = cluster.train(
+      {"--nodelist=n1"}, {"train.max_steps=3000", "checkpoint.every_steps=200", "train.eval_every=0"});
+  REQUIRE(desk.wait_for_step("out", 300));
+  cluster.lose("n1");
+  const std::int64_t lost_at = desk.last_step("out");
+  REQUIRE(lost_at < 3000);
+  REQUIRE(cluster.wait_for(job, "Restarts", "1", 60));
+  REQUIRE(cluster.run({"scontrol", "update", "jobid=" + job, "ReqNodeList="}).status == 0);
+  cluster.start_now(job);
+  cluster.require_state(job, "COMPLETED");
+  const std::string text = desk.read("job.out");
+  CHECK(contains(text, "restart 1, on n2"));
+  CHECK(contains(text, "going on after step"));
+  for (const char* number : {"loss", "grad_norm", "batch_hash"})
+    CHECK((desk.field("out", number) == desk.field("straight", number)));
+  CHECK((desk.weights("out") == desk.weights("straight")));
+}
+
+TEST_CASE("cluster: a sweep is an array job; each task has its line's settings and a folder of its own") {
+  ZT_NEEDS_SLURM();
+  const FaultDesk desk;
+  const SlurmCluster cluster(desk);
+  desk.write("rates.txt",
+             "--set optimizer.learning_rate=1e-4\n"
+             "--set optimizer.learning_rate=3e-3 --set run.output_dir=runs/fast\n");
+  const std::string job =
+      cluster.submit({"--array=1-3", "--ntasks-per-node=1"}, SlurmCluster::scripts() / "sweep.sbatch",
+                     {"recipe.yaml", "rates.txt", "--set", "train.max_steps=6"}, "sweep-%a.out");
+  for (const auto& [task, state] : {std::pair{"1", "COMPLETED"}, {"2", "COMPLETED"}, {"3", "FAILED"}})
+    cluster.require_state(cat(job, "_", task), state, 60, cat("sweep-", task, ".out"));
+  const std::string first = cat("runs/sweep-", job, "/1");
+  for (const auto& [folder, rate] : {std::pair{first, 1e-4}, {std::string("runs/fast"), 3e-3}}) {
+    CAPTURE(folder);
+    const auto rates = desk.field(folder, "learning_rate");
+    REQUIRE(rates.size() == 6);
+    CHECK(rates.back().get<double>() == doctest::Approx(rate));
+  }
+  CHECK(contains(desk.read("sweep-3.out"), "rates.txt has no line 3"));
+}
+
+}  // namespace zt::test
