@@ -46,6 +46,7 @@ struct Options {
   DataArgs data;
   GenerateArgs generate;
   DoctorArgs doctor;
+  ReportArgs report;
 };
 
 CLI::App* add_command(CLI::App& program, const std::string& name, const std::string& what,
@@ -240,6 +241,19 @@ void add_checkpoint_commands(CLI::App& program, Options& o, Action& action) {
       "zerotrain checkpoint inspect runs/quickstart/checkpoints/step-00001500", inspect_checkpoint);
 }
 
+void add_report_command(CLI::App& program, Options& o, Action& action) {
+  CLI::App* const command = add_command(program, "report",
+                                        "Show a run, also one that is still going on, as one self-contained "
+                                        "HTML page: curves, a step's lanes, events, "
+                                        "recipe. Several runs are laid over each other. To stdout.",
+                                        "zerotrain report runs/quickstart --to report.html");
+  command->add_option("folders", o.report.folders, "Runs' folders (run.output_dir)")
+      ->type_name("DIR")
+      ->required();
+  command->add_option("--to", o.report.to, "The page's file, stdout if not given")->type_name("FILE");
+  command->callback([&] { action = [&] { return report(o.report); }; });
+}
+
 void add_doctor_command(CLI::App& program, Options& o, Action& action) {
   DoctorArgs& d = o.doctor;
   CLI::App* const command =
@@ -315,6 +329,7 @@ int run(int argc, char** argv) {
   add_generate_command(program, o, action);
   add_export_command(program, o, action);
   add_checkpoint_commands(program, o, action);
+  add_report_command(program, o, action);
   add_doctor_command(program, o, action);
   require_known_command(program, argc, argv);
   try {

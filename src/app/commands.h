@@ -73,6 +73,12 @@ struct DoctorArgs {
 };
 int doctor(const DoctorArgs& args);
 
+struct ReportArgs {
+  std::vector<std::string> folders;
+  std::string to;  // a file; "": stdout
+};
+int report(const ReportArgs& args);
+
 int list_checkpoints(const std::string& path);
 int verify_checkpoint(const std::string& path);
 int inspect_checkpoint(const std::string& path);

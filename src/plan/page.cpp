@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/file.h"
 #include "base/text.h"
 #include "plan/drawing.h"
 
@@ -98,6 +99,7 @@ std::string table_html(const PageTable& table) {
 std::string section_html(const PageSection& section) {
   std::string out = "<section>\n" + element("h2", section.title);
   for (const std::string& text : section.paragraphs) out += element("p", text);
+  out += section.html;
   for (const PageTable& table : section.tables) out += table_html(table);
   if (!section.svg.empty())
     out += "<figure>\n" + section.svg + element("figcaption", section.caption) + "</figure>\n";
@@ -115,19 +117,24 @@ std::string facts_html(const std::vector<PageFact>& facts) {
 }  // namespace
 
 std::string plan_page(const PlanPage& page) {
+  // Only the script with this word may run, so that no text of a recipe or a log can be one.
+  const std::string nonce = digest_of(page.script);
   std::string out = cat("<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n",
                         "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; "
-                        "style-src 'unsafe-inline'\">\n",
+                        "style-src 'unsafe-inline'",
+                        page.script.empty() ? "" : cat("; script-src 'nonce-", nonce, "'"), "\">\n",
                         "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n",
                         "<meta name=\"color-scheme\" content=\"light dark\">\n<title>", xml_text(page.title),
-                        "</title>\n<style>", kStyle, "</style>\n</head>\n<body>\n<header>\n");
+                        "</title>\n<style>", kStyle, page.style, "</style>\n</head>\n<body>\n<header>\n");
   out += element("h1", page.title) + element("p", page.subtitle, " class=\"soft\"");
   if (!page.verdict.empty())
     out += element("p", (page.good ? "✓ " : "✗ ") + page.verdict,
                    page.good ? " class=\"verdict good\"" : " class=\"verdict bad\"");
   out += "</header>\n<main>\n" + facts_html(page.facts);
   for (const PageSection& section : page.sections) out += section_html(section);
-  return out + "</main>\n" + element("footer", page.footer) + "</body>\n</html>\n";
+  out += "</main>\n" + element("footer", page.footer);
+  if (!page.script.empty()) out += cat("<script nonce=\"", nonce, "\">", page.script, "</script>\n");
+  return out + "</body>\n</html>\n";
 }
 
 }  // namespace zt::plan

@@ -21,6 +21,7 @@ struct PageSection {
   std::vector<PageTable> tables;
   std::string svg;      // a picture of memory_svg or gantt_svg, taken as it is; empty: none
   std::string caption;  // below the picture
+  std::string html;     // behind the paragraphs, taken as it is; empty: none
 };
 
 struct PageFact {
@@ -34,10 +35,12 @@ struct PlanPage {
   std::vector<PageFact> facts;
   std::vector<PageSection> sections;
   std::string footer;  // where the numbers come from
+  std::string style;   // more rules
+  std::string script;  // the page's only one; empty: none. The page must be complete without it
 };
 
-// No scripts, no links, nothing from elsewhere: a mail attachment or an offline laptop shows it as it is, and a policy
-// of `default-src 'none'; style-src 'unsafe-inline'` (which the page asks for itself) lets it. Readable from 360 pixels
+// No scripts but its own, no links, nothing from elsewhere: a mail attachment or an offline laptop shows it as it is, and a policy
+// of `default-src 'none'; style-src 'unsafe-inline'` (which the page asks for itself, with its own script where it has one) lets it. Readable from 360 pixels
 // on, light and dark, and on paper.
 std::string plan_page(const PlanPage& page);
 
