@@ -24,6 +24,7 @@
 #include "train/dry_run.h"
 #include "train/evaluate.h"
 #include "train/held_state.h"
+#include "train/launch_report.h"
 #include "train/learning_rate.h"
 #include "train/loss_scale.h"
 #include "train/planned_time.h"
@@ -172,7 +173,9 @@ int Trainer::run() {
     if (!export_done()) export_now();
     return 0;
   }
+  const std::vector<LaunchLine> launch = launch_report(comm_);
   together(comm_, [this] { open_reports(); });
+  if (lead()) say(launch);
   try {
     return train_steps();
   } catch (const Error& e) {
