@@ -38,8 +38,20 @@ std::string where_to_look(const fs::path& folder) {
   return "name a folder such as OUTPUT_DIR/checkpoints/step-00000100";
 }
 
+// Whether the file, or a folder on the way to it, is a link. The checkpoint's folder itself may be one.
+bool leads_away(const fs::path& folder, const fs::path& name) {
+  fs::path at = folder;
+  std::error_code unknown;
+  return std::any_of(name.begin(), name.end(), [&](const fs::path& part) {
+    at /= part;
+    return fs::is_symlink(fs::symlink_status(at, unknown));
+  });
+}
+
 void require_manifest(const fs::path& folder) {
   std::error_code unknown;
+  if (leads_away(folder, kManifestFile))
+    throw Error(Blame::model, cat((folder / kManifestFile).string(), " is a link"), kDamaged);
   if (fs::is_regular_file(folder / kManifestFile, unknown)) return;
   const char* const why = fs::is_directory(folder, unknown) ? " is no checkpoint: it has no manifest.json"
                           : fs::exists(folder, unknown)     ? " is no checkpoint: it is not a folder"
@@ -52,7 +64,9 @@ void require_files(const fs::path& folder, const Manifest& manifest) {
   for (const auto& [name, file] : manifest.files) {
     std::error_code failed;
     const fs::path path = folder / name;
-    if (!fs::is_regular_file(path, failed)) {
+    if (leads_away(folder, name)) {
+      faults.add(cat(name, " is a link or lies behind one; a checkpoint's files are its own"));
+    } else if (!fs::is_regular_file(path, failed)) {
       faults.add(cat(name, " is missing"));
     } else if (const auto bytes = fs::file_size(path, failed); failed || std::int64_t(bytes) != file.bytes) {
       faults.add(cat(name, " has ", bytes, " bytes, was written with ", file.bytes));

@@ -37,7 +37,17 @@ void refuse_others(const Target& target) {
                 "choose a new run.output_dir, or resume that run");
 }
 
+// What a link leads to belongs to somebody else; unfinished saves and old checkpoints there are not ours to remove.
+void refuse_link(const fs::path& folder) {
+  std::error_code unknown;
+  if (fs::is_symlink(fs::symlink_status(folder, unknown)))
+    throw Error(Blame::usage,
+                cat(folder.string(), " is a link; checkpoints are saved in a run's own folder only"),
+                "let run.output_dir name a folder on the other disk, or make the whole run folder a link");
+}
+
 void prepare(const Target& target) {
+  refuse_link(target.folder);
   std::error_code failed;
   fs::create_directories(target.folder, failed);
   if (failed)
@@ -245,6 +255,7 @@ void Save::commit(Communicator& communicator, const RunState& state,
 
 std::vector<std::int64_t> retain(const fs::path& folder, const std::string& run_id, std::int64_t newest,
                                  int keep_last) {
+  refuse_link(folder);
   std::vector<std::int64_t> others;
   for (const Listed& listed : list(folder)) {
     if (listed.good() && listed.state->run_id == run_id && listed.step != newest)

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/contained.h"
 #include "base/error.h"
 #include "base/text.h"
 #include "exchange/binding.h"
@@ -39,12 +40,6 @@ constexpr const char* kCompanions[] = {"tokenizer.json",
   throw Error(Blame::model, cat(folder.string(), " has neither ", kSingle, " nor ", kIndex), hint);
 }
 
-bool stays_inside(const std::string& name) {
-  const fs::path path(name);
-  if (name.empty() || path.is_absolute() || name.find('\0') != name.npos) return false;
-  return std::none_of(path.begin(), path.end(), [](const fs::path& part) { return part == ".."; });
-}
-
 using Files = std::vector<std::unique_ptr<SafetensorsFile>>;
 
 // The index's weight_map, its structure checked.
@@ -59,7 +54,7 @@ std::map<std::string, std::string> read_weight_map(const fs::path& path) {
   for (const auto& [tensor, file] : map->items()) {
     if (!file.is_string())
       faults.add(cat("tensor ", shown(tensor), ": the file name must be a string, is ", file.type_name()));
-    else if (!stays_inside(file.get<std::string>()))
+    else if (!stays_below(file.get<std::string>()))
       faults.add(
           cat("tensor ", shown(tensor), ": file ", shown(file.get<std::string>()), " is outside the folder"));
     else
@@ -80,6 +75,7 @@ Files open_shards(const fs::path& folder, const std::map<std::string, std::strin
       continue;
     }
     try {
+      require_contained(folder, file, Blame::model);
       files.push_back(std::make_unique<SafetensorsFile>(folder / file));
     } catch (const Error& e) {
       if (e.blame() != Blame::model) throw;
@@ -115,6 +111,7 @@ void check_index(const fs::path& folder, const std::map<std::string, std::string
 Files open_files(const fs::path& folder) {
   Files files;
   // As transformers does: the single file wins where both are there.
+  for (const char* const name : {kSingle, kIndex}) require_contained(folder, name, Blame::model);
   if (fs::exists(folder / kSingle)) {
     files.push_back(std::make_unique<SafetensorsFile>(folder / kSingle));
     return files;
@@ -136,13 +133,18 @@ json read_config(const fs::path& path) {
   if (!fs::exists(path))
     throw Error(Blame::model, cat("there is no model folder ", path.string()),
                 "a model is a local folder in Hugging Face form; nothing is downloaded");
-  return read_json_object(fs::is_directory(path) ? path / "config.json" : path, std::int64_t{16} << 20);
+  constexpr auto kConfig = "config.json";
+  const bool folder = fs::is_directory(path);
+  if (folder) require_contained(path, kConfig, Blame::model);
+  return read_json_object(folder ? path / kConfig : path, std::int64_t{16} << 20);
 }
 
 std::map<std::string, std::string> companion_files(const fs::path& folder) {
   std::map<std::string, std::string> out;
-  for (const char* name : kCompanions)
+  for (const char* name : kCompanions) {
+    require_contained(folder, name, Blame::model);
     if (fs::exists(folder / name)) out[name] = read_text_file(folder / name, Blame::model);
+  }
   return out;
 }
 

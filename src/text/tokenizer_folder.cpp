@@ -4,6 +4,7 @@
 #include <functional>
 #include <optional>
 
+#include "base/contained.h"
 #include "base/error.h"
 #include "base/file.h"
 #include "base/text.h"
@@ -32,9 +33,11 @@ class Folder {
     std::error_code ignored;
     if (!fs::is_directory(dir, ignored))
       throw Error(Blame::model, cat(dir.string(), " is not a folder with a tokenizer in it"));
-    for (const char* name : kFileNames)
+    for (const char* name : kFileNames) {
+      require_contained(dir, name, Blame::model);
       if (fs::is_regular_file(dir / name, ignored))
         files_.emplace_back(name, read_text_file(dir / name, Blame::model, kFileLimit));
+    }
   }
   const std::string* find(std::string_view name) const {
     for (const auto& [known, bytes] : files_)
@@ -49,6 +52,7 @@ class Folder {
   Json model_config() const {
     std::error_code ignored;
     const fs::path path = dir_ / "config.json";
+    require_contained(dir_, "config.json", Blame::model);
     if (!fs::is_regular_file(path, ignored)) return Json::object();
     return parse_json(read_text_file(path, Blame::model, kFileLimit), path.string());
   }

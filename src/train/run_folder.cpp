@@ -4,6 +4,8 @@
 #include <sys/file.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstring>
 
@@ -26,6 +28,48 @@ static std::string another_folder(const fs::path& path) {
   return cat("choose another folder: --set run.output_dir=", path.string(), "-2");
 }
 
+// A run writes and removes files under these names; through a link it would do so elsewhere.
+static void require_no_links(const fs::path& path) {
+  for (const char* const name :
+       {".lock", "checkpoints", "export", "tensorboard", "metrics.jsonl", "events.jsonl", "log.txt",
+        "run.json", "recipe.yaml", "plan.txt", "trace.json", "save-now"}) {
+    std::error_code unknown;
+    if (!fs::is_symlink(fs::symlink_status(path / name, unknown))) continue;
+    throw Error(
+        Blame::usage,
+        cat((path / name).string(), " is a link; a run writes and removes files in its own folder only"),
+        "to keep runs on another disk let run.output_dir name a folder there, or make the whole run folder "
+        "a link");
+  }
+}
+
+// Who has the folder, for people who are refused: "process 4711 on node1". The lock itself is the system's, so what is
+// written here means nothing once its process is gone, and a full disk doesn't matter.
+static void name_holder(int lock) {
+  std::array<char, 256> host{};
+  if (::gethostname(host.data(), host.size() - 1) != 0) host[0] = '\0';
+  const std::string text = cat("process ", ::getpid(), host[0] != '\0' ? cat(" on ", host.data()) : "", "\n");
+  if (::ftruncate(lock, 0) == 0) (void)!::pwrite(lock, text.data(), text.size(), 0);
+}
+
+static std::string holder_of(int lock) {
+  std::array<char, 512> text{};
+  const ssize_t bytes = ::pread(lock, text.data(), text.size(), 0);
+  std::string line(text.data(), static_cast<std::size_t>(std::max<ssize_t>(bytes, 0)));
+  line.resize(std::min(line.find('\n'), line.size()));
+  const bool plain = std::ranges::all_of(line, [](char c) { return c >= ' ' && c < 0x7F; });
+  return plain && starts_with(line, "process ") ? line : "";
+}
+
+static Error lockless(const fs::path& path, int reason) {
+  return {Blame::machine,
+          cat("the file system of run folder ", path.string(), " gives no locks (flock: ",
+              std::strerror(reason), "), which keep two runs from writing there at the same time"),
+          "mount it with locks (Lustre: option flock; NFS: without nolock), or let run.output_dir name a "
+          "folder on "
+          "another file system"};
+}
+
 Resume parse_resume(const std::string& word) {
   if (word == "auto") return {Resume::Kind::automatic, {}};
   if (word == "must") return {Resume::Kind::must, {}};
@@ -40,17 +84,24 @@ RunFolder::RunFolder(const fs::path& path) : path_(path) {
     throw Error(Blame::machine, cat("cannot make run folder ", path.string(), ": ", failed.message()),
                 "choose another run.output_dir");
   // The lock is the system's, so it ends with the process however that ends.
+  require_no_links(path);
   const fs::path lock_file = path / ".lock";
   if (!fs::exists(lock_file)) require_free_names(path);
-  lock_ = ::open(lock_file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+  lock_ = ::open(lock_file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644);
   if (lock_ < 0)
     throw Error(Blame::machine, cat("cannot write in run folder ", path.string(), ": ", std::strerror(errno)),
                 "choose another run.output_dir");
   if (::flock(lock_, LOCK_EX | LOCK_NB) != 0) {
+    const int reason = errno;
+    const std::string holder = holder_of(lock_);
     ::close(lock_);
-    throw Error(Blame::usage, cat("run folder ", path.string(), " is in use by another process"),
+    if (reason != EWOULDBLOCK) throw lockless(path, reason);
+    throw Error(Blame::usage,
+                cat("run folder ", path.string(), " is in use by another process",
+                    holder.empty() ? "" : cat(" (", holder, ")")),
                 another_folder(path));
   }
+  name_holder(lock_);
 }
 
 bool RunFolder::used() const { return fs::exists(path_ / "metrics.jsonl"); }

@@ -21,7 +21,8 @@ Resume parse_resume(const std::string& word);
 class RunFolder {
  public:
   // Makes the folder and locks it. Throws Error(usage) when it holds files that a run would overwrite and no run
-  // has made, or another process has it.
+  // has made, or links where a run writes, or another process has it; Error(machine) when its file system has
+  // no locks. A lock ends with its process, however that ends.
   explicit RunFolder(const std::filesystem::path& path);
   ~RunFolder();
   RunFolder(const RunFolder&) = delete;

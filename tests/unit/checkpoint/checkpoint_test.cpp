@@ -64,6 +64,26 @@ std::string trouble(const fs::path& folder) {
 
 }  // namespace
 
+TEST_CASE("checkpoint: files that are links are refused by name; the folder itself may be one") {
+  const ScratchDir scratch;
+  const fs::path good = save(scratch.path() / "good", 4, 2);
+  fs::create_directory_symlink(good, scratch.path() / "latest");
+  CHECK(Checkpoint::open(scratch.path() / "latest").verify().empty());
+  for (const char* const file :
+       {"rank-00001-of-00002.h5", "model.h5", "hf", "hf/config.json", "manifest.json"}) {
+    CAPTURE(file);
+    const fs::path folder = scratch.path() / "bad";
+    fs::remove_all(folder);
+    fs::copy(good, folder, fs::copy_options::recursive);
+    fs::remove_all(folder / file);
+    fs::create_symlink(good / file, folder / file);
+    const Error e = test::error_of([&] { Checkpoint::open(folder); });
+    CHECK(e.blame() == Blame::model);
+    const std::string named = file == std::string("hf") ? "hf/config.json" : file;
+    CHECK(says(e.problem(), named + " is a link"));
+  }
+}
+
 TEST_CASE("checkpoint: what any number of ranks saves is read back whole, with its state and companions") {
   for (const int ranks : {1, 2, 3, 8}) {
     CAPTURE(ranks);

@@ -286,6 +286,30 @@ TEST_CASE("save: what a killed save or removal left is not listed as good and re
   CHECK(Checkpoint::open(scratch.path() / "step-00000008").state().ranks == 3);
 }
 
+TEST_CASE("save: nothing is saved, kept or removed behind a link") {
+  const ScratchDir scratch;
+  save(scratch.path() / "others", 4, 1);
+  save(scratch.path() / "others", 8, 1);
+  scratch.write("others/step-00000012.partial/mine.txt", "kept");
+  const auto before = names_in(scratch.path() / "others");
+  const fs::path link = scratch.path() / "checkpoints";
+  fs::create_directory_symlink("others", link);
+  for (const Error& e :
+       {error_of([&] { save(link, 16, 1); }), error_of([&] { retain(link, "run-1", 8, 1); })}) {
+    CHECK(e.blame() == Blame::usage);
+    CHECK(says(e.problem(), link.string() + " is a link; checkpoints are saved in a run's own folder only"));
+  }
+  CHECK(names_in(scratch.path() / "others") == before);
+
+  // A step's folder that is a link is no checkpoint of the folder it is in, and clean-up leaves it and what it names.
+  const fs::path own = scratch.path() / "own";
+  for (const int step : {1, 2, 3}) save(own, step, 1);
+  fs::create_directory_symlink("../others/step-00000004", own / "step-00000000");
+  CHECK(retain(own, "run-1", 3, 1) == std::vector<std::int64_t>{1, 2});
+  CHECK(names_in(own) == std::vector<std::string>{"step-00000000", "step-00000003"});
+  CHECK(names_in(scratch.path() / "others") == before);
+}
+
 TEST_CASE("save: killed at any moment, the newest good checkpoint is whole and the next save works") {
   const ScratchDir scratch;
   save(scratch.path(), 1, 2);

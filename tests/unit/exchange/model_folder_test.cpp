@@ -223,6 +223,38 @@ TEST_CASE("model folder: shards are read as one model; every fault of the index 
   CHECK(contains(with([](auto&) {}), "one.safetensors has 5 bytes, too few"));
 }
 
+TEST_CASE("model folder: links that lead out of it are refused by name, whichever file they stand for") {
+  const ScratchDir scratch;
+  const nlohmann::json config = tiny_llama(true);
+  const auto fresh = [&](const std::string& name) {
+    const fs::path folder = scratch.path() / name;
+    scratch.write(name + "/config.json", config.dump());
+    write_weights(folder / "model.safetensors", weights_of(config));
+    return folder;
+  };
+  const fs::path elsewhere = fresh("elsewhere");
+  for (const char* const file : {"config.json", "model.safetensors"}) {
+    CAPTURE(file);
+    const fs::path folder = fresh(std::string("with-") + file);
+    fs::remove(folder / file);
+    fs::create_symlink(elsewhere / file, folder / file);
+    CHECK(
+        contains(folder_error(folder), (folder / file).string() + " is a link that leads out of its folder"));
+  }
+  const fs::path sharded = fresh("sharded");
+  fs::remove(sharded / "model.safetensors");
+  fs::create_directory_symlink(elsewhere, sharded / "sub");
+  nlohmann::json index = {{"weight_map", nlohmann::json::object()}};
+  for (const auto& [name, weight] : weights_of(config)) index["weight_map"][name] = "sub/model.safetensors";
+  scratch.write("sharded/model.safetensors.index.json", index.dump());
+  CHECK(contains(folder_error(sharded), "sub/model.safetensors is a link that leads out of its folder"));
+
+  const fs::path companions = fresh("companions");
+  fs::create_symlink("/etc/hostname", companions / "merges.txt");
+  CHECK(contains(error_of(Blame::model, [&] { companion_files(companions); }),
+                 "merges.txt is a link that leads out of its folder"));
+}
+
 TEST_CASE("model folder: a weight in a format that is no weight's is named with it") {
   const ScratchDir dir;
   std::vector<NamedTensor> tensors;

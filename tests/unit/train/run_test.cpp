@@ -1,5 +1,8 @@
 // What a run says and keeps: metrics lines, the bar, the run folder, and whether its plan fits.
 #include <doctest/doctest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
@@ -88,8 +91,11 @@ TEST_CASE("run folder: one run owns it; it is free again when its owner ends, un
   {
     const RunFolder first(path);
     CHECK(fs::is_directory(path));
-    const std::string says = cat("run folder ", path.string(), " is in use by another process\n",
-                                 "  hint: choose another folder: --set run.output_dir=", path.string(), "-2");
+    char host[256] = {};
+    REQUIRE(::gethostname(host, sizeof host - 1) == 0);
+    const std::string says =
+        cat("run folder ", path.string(), " is in use by another process (process ", ::getpid(), " on ", host,
+            ")\n", "  hint: choose another folder: --set run.output_dir=", path.string(), "-2");
     CHECK_THROWS_WITH_AS(RunFolder{path}, says.c_str(), Error);
   }
   {
@@ -106,6 +112,66 @@ TEST_CASE("run folder: one run owns it; it is free again when its owner ends, un
   used.set_metrics_aside();
   CHECK(test::read_file(path / "metrics.1.jsonl") == "one\n");
   CHECK(test::read_file(path / "metrics.2.jsonl") == "two\n");
+}
+
+TEST_CASE("run folder: links where a run writes or removes are refused, the folder itself may be one") {
+  const test::ScratchDir scratch;
+  scratch.write("elsewhere/step-00000001/mine.txt", "kept");
+  for (const char* const name :
+       {"checkpoints", "export", "metrics.jsonl", "log.txt", ".lock", "tensorboard"}) {
+    CAPTURE(name);
+    const fs::path path = scratch.path() / cat("run-", name);
+    fs::create_directory(path);
+    fs::create_symlink(scratch.path() / "elsewhere", path / name);
+    const std::string says =
+        cat((path / name).string(), " is a link; a run writes and removes files in its own");
+    try {
+      const RunFolder folder(path);
+      FAIL("the link was taken");
+    } catch (const Error& e) {
+      CHECK(e.blame() == Blame::usage);
+      CHECK(e.problem().starts_with(says));
+      CHECK(e.hint().find("run.output_dir") != std::string::npos);
+    }
+  }
+  CHECK(fs::exists(scratch.path() / "elsewhere/step-00000001/mine.txt"));
+  fs::create_directory(scratch.path() / "real");
+  fs::create_directory_symlink("real", scratch.path() / "alias");
+  const RunFolder folder(scratch.path() / "alias");
+  CHECK(fs::exists(scratch.path() / "real/.lock"));
+}
+
+TEST_CASE("run folder: the lock ends with its process, and a stale name in it means nothing") {
+  const test::ScratchDir scratch;
+  const fs::path path = scratch.path() / "run";
+  int ready[2];
+  REQUIRE(::pipe(ready) == 0);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    const RunFolder mine(path);
+    (void)!::write(ready[1], "r", 1);
+    for (;;) ::pause();
+  }
+  char byte = 0;
+  REQUIRE(::read(ready[0], &byte, 1) == 1);
+  try {
+    const RunFolder second(path);
+    FAIL("two had the folder");
+  } catch (const Error& e) {
+    CHECK(e.problem().find(cat("(process ", child, " on ")) != std::string::npos);
+  }
+  ::kill(child, SIGKILL);
+  REQUIRE(::waitpid(child, nullptr, 0) == child);
+  CHECK(test::read_file(path / ".lock").starts_with(cat("process ", child, " on ")));
+  const RunFolder again(path);
+  CHECK(test::read_file(path / ".lock").starts_with(cat("process ", ::getpid(), " on ")));
+  scratch.write("run/.lock", "process \x1b[31m1\n");  // nothing that a terminal would obey is shown
+  try {
+    const RunFolder third(path);
+    FAIL("two had the folder");
+  } catch (const Error& e) {
+    CHECK(e.problem() == cat("run folder ", path.string(), " is in use by another process"));
+  }
 }
 
 TEST_CASE("run folder: a person's own file of a name that a run writes is kept") {
