@@ -15,12 +15,12 @@
 #include "comm/mpi.h"
 #include "data/summary.h"
 #include "device/arena.h"
-#include "measure/calibrate.h"
 #include "measure/machine.h"
 #include "measure/product_rate.h"
 #include "spec/flops.h"
 #include "train/bad_steps.h"
 #include "train/batches.h"
+#include "train/course.h"
 #include "train/dry_run.h"
 #include "train/evaluate.h"
 #include "train/held_state.h"
@@ -31,6 +31,7 @@
 #include "train/reports.h"
 #include "train/resuming.h"
 #include "train/run_description.h"
+#include "train/save_time.h"
 #include "train/saves.h"
 #include "train/setup.h"
 #include "train/sharded_state.h"
@@ -59,11 +60,6 @@ Ranks ranks_of(const TrainOptions& options, const comm::Communicator& comm) {
   return {comm.size(), options.ranks_on_this_node, comm::launched() ? 1 : comm.size()};
 }
 
-// Before the first save its time is told from a file of this size.
-constexpr std::int64_t kTriedBytes = 16 << 20;
-// Of a save beside its bytes: agreeing, folders, the manifest.
-constexpr double kSaveOverhead = 1;
-
 double seconds_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
@@ -80,6 +76,7 @@ class Trainer {
         setup_(std::move(setup)),
         stops_(stop, output("save-now"), comm),
         place_(place_of_run(comm)),
+        course_(recipe_, setup_.data.train->rows(), token_cost(setup_.source.spec)),
         scale_(loss_scale_options(recipe_)),
         bad_steps_(recipe_.train) {}
 
@@ -100,17 +97,15 @@ class Trainer {
   int train_steps();
   int end(const std::string& stopped_by);
 
-  StepSamples samples_of(std::int64_t step) const;
-  double epoch_at(std::int64_t step) const;
-  void count_steps();
   // The third after the start: the first ones find caches cold.
-  std::int64_t traced_step() const { return std::min(first_step_ + 3, steps_); }
+  std::int64_t traced_step() const { return std::min(course_.first_step() + 3, course_.steps()); }
+  kernels::AdamW adamw(double rate) const;
   void one_step();
   StepMetrics measure(const StepBatch& batch, const exec::StepResult& result, double rate, double seconds,
                       const comm::Traffic& sent) const;
   void answer_bad_step(const exec::StepResult& result, const StepSamples& samples, double loss,
                        bool scale_can_mend);
-  void rewind(const StepSamples& samples);
+  void rewind();
   void hold_if_due();
   void evaluate_if_due();
   void evaluate_now();
@@ -133,9 +128,9 @@ class Trainer {
   Setup setup_;
   Stops stops_;
   RunPlace place_;
+  Course course_;
   LossScale scale_;
   BadSteps bad_steps_;
-  SampleOrder order_;
   std::optional<RunFolder> folder_;  // rank 0
   std::optional<exec::Engine> engine_;
   std::optional<Saves> saves_;
@@ -145,12 +140,8 @@ class Trainer {
   std::string run_id_;
   checkpoint::RunState lasting_state_;
   bool resumed_ = false;
-  std::int64_t step_ = 0, steps_ = 0;  // done, and in all
-  std::int64_t samples_ = 0;           // places of the order done before this process began, with
-  std::int64_t first_step_ = 0;        // so many steps
   std::int64_t noted_save_ = -1, noted_refusals_ = 0;
   std::int64_t evaluated_ = -1;  // the last step with an evaluation
-  std::int64_t updates_ = 0;     // AdamW's t: a skipped step does not count
 };
 
 int Trainer::run() {
@@ -167,9 +158,10 @@ int Trainer::run() {
   comm_.barrier();  // all measure at once, as they will compute
   product_rate_ =
       measure::measure_product_rate(*engine_->context().kernels, dtype_of(recipe_.model)) * comm_.size();
-  if (step_ >= steps_) {
+  if (course_.complete()) {
     if (lead())
-      log::info(cat("the run in ", recipe_.run.output_dir, " is complete: step ", step_, " of ", steps_));
+      log::info(cat("the run in ", recipe_.run.output_dir, " is complete: step ", course_.step(), " of ",
+                    course_.steps()));
     if (!export_done()) export_now();
     return 0;
   }
@@ -179,7 +171,8 @@ int Trainer::run() {
   try {
     return train_steps();
   } catch (const Error& e) {
-    if (lead()) reports_->event(EventKind::failed, step_, e.problem(), {{"status", exit_status(e.blame())}});
+    if (lead())
+      reports_->event(EventKind::failed, course_.step(), e.problem(), {{"status", exit_status(e.blame())}});
     throw;
   }
 }
@@ -200,16 +193,8 @@ void Trainer::start_or_resume() {
     together(comm_, [this] { start_afresh(); });
   }
   comm_.broadcast(run_id_.data(), static_cast<std::int64_t>(run_id_.size()), 0);
-  count_steps();
   engine_->gather_weights();
   lasting_state_ = lasting_state();
-}
-
-// With epochs, samples that are left out shorten the run.
-void Trainer::count_steps() {
-  const recipe::Train& t = recipe_.train;
-  const std::int64_t left = order_.places_before(samples_in(t, setup_.data.train->rows())) - samples_;
-  steps_ = t.max_steps ? *t.max_steps : first_step_ + (left + t.global_batch_size - 1) / t.global_batch_size;
 }
 
 void Trainer::resume_from(const checkpoint::Checkpoint& from) {
@@ -223,18 +208,15 @@ void Trainer::resume_from(const checkpoint::Checkpoint& from) {
   from.check_against(needs_of(setup_.source.spec));
   load_state(from, setup_.source.spec, engine_->params());
   run_id_ = state.run_id;
-  step_ = first_step_ = state.step;
-  evaluated_ = step_;
-  samples_ = state.samples;
-  order_ = SampleOrder(state.left_out);
+  course_.resume(state);
+  evaluated_ = course_.step();
   bad_steps_.restore(state.bad_steps);
-  updates_ = state.updates;
   resumed_ = true;
   if (dtype_of(recipe_.model) == Dtype::f16 && state.dtype == name(Dtype::f16))
     scale_.restore(state.loss_scale);
   if (lead())
-    log::info(cat("going on after step ", step_, " from ", from.folder().string(), ", saved by ", state.ranks,
-                  state.ranks == 1 ? " rank" : " ranks", " at stage ", state.stage));
+    log::info(cat("going on after step ", course_.step(), " from ", from.folder().string(), ", saved by ",
+                  state.ranks, state.ranks == 1 ? " rank" : " ranks", " at stage ", state.stage));
 }
 
 // A run that was killed before its first checkpoint starts over; what it has measured is kept aside.
@@ -264,23 +246,24 @@ void Trainer::open_reports() {
   const auto time = planned_time(setup_.source.spec, engine_->shape(), plan);
   write_file(output("plan.txt"),
              cat(plan::text(plan), time ? plan::text(*time) : "", "\n", schedule::text(plan.train)));
-  reports_.emplace(recipe_.run.output_dir, recipe_, steps_, step_);
-  const RunFacts run{run_id_, options_.build, steps_, product_rate_, comm_.size(), comm_.transport()};
+  reports_.emplace(recipe_.run.output_dir, recipe_, course_.steps(), course_.step());
+  const RunFacts run{run_id_,       options_.build, course_.steps(),
+                     product_rate_, comm_.size(),   comm_.transport()};
   for (const std::string& line : run_lines(run, place_, recipe_, setup_)) log::info(line);
   announce();
   if (time) log::info(planned_time_text(*time));
   reports_->describe(run_json(run, place_, recipe_, setup_));
   nlohmann::ordered_json more = {{"ranks", comm_.size()}, {"stage", recipe_.zero.stage}};
   more.update(to_json(place_));
-  reports_->event(
-      resumed_ ? EventKind::resume : EventKind::start, step_,
-      resumed_ ? cat("went on after step ", step_, " of ", steps_) : cat("began, ", steps_, " steps to do"),
-      more);
+  reports_->event(resumed_ ? EventKind::resume : EventKind::start, course_.step(),
+                  resumed_ ? cat("went on after step ", course_.step(), " of ", course_.steps())
+                           : cat("began, ", course_.steps(), " steps to do"),
+                  more);
 }
 
 void Trainer::announce() const {
   log::info(plan::text(engine_->plan()));
-  log::info(fmt::format("{} steps of {} rows; {} reach {:.0f} GFLOP/s in products of {}", steps_,
+  log::info(fmt::format("{} steps of {} rows; {} reach {:.0f} GFLOP/s in products of {}", course_.steps(),
                         recipe_.train.global_batch_size, comm_.size() > 1 ? "the ranks" : "this machine can",
                         product_rate_ / 1e9, name(dtype_of(recipe_.model))));
 }
@@ -288,9 +271,9 @@ void Trainer::announce() const {
 int Trainer::train_steps() {
   limit_time();
   if (!resumed_) evaluate_now();
-  if (held_) held_->hold({step_, updates_, scale_, bad_steps_});
+  if (held_) held_->hold({course_.step(), course_.updates(), scale_, bad_steps_});
   std::string stop = agreed_stop();
-  while (step_ < steps_ && stop.empty()) {
+  while (!course_.complete() && stop.empty()) {
     const auto start = std::chrono::steady_clock::now();
     one_step();
     evaluate_if_due();
@@ -300,26 +283,18 @@ int Trainer::train_steps() {
     stop = agreed_stop();
   }
   if (lead()) reports_->end_progress();
-  return end(step_ == steps_ ? "" : stop);
+  return end(course_.step() == course_.steps() ? "" : stop);
 }
 
-// How long a save takes is tried out before the first one is due: all ranks write at once, as they will then.
 void Trainer::limit_time() {
   const auto deadline = deadline_of(recipe_.run.time_limit, place_.job, options_.started);
   std::int64_t limited = deadline ? 1 : 0;
   comm_.broadcast(&limited, sizeof limited, 0);
   if (limited == 0) return;
-  const double bytes =
-      static_cast<double>(checkpoint::bytes_of(OwnedState(setup_.source.spec, engine_->params()).pieces()));
-  double seconds = 0;
-  together(comm_, [&] {
-    const measure::DiskRates disk = measure::measure_disk(recipe_.run.output_dir, kTriedBytes);
-    seconds = kSaveOverhead + bytes / disk.write;
-  });
-  std::vector<double> all(static_cast<std::size_t>(comm_.size()));
-  comm_.exchange<double>({&seconds, 1}, all);
-  if (!lead() || !deadline) return;
-  stops_.limit(TimeLimit(*deadline, *std::ranges::max_element(all)));
+  const std::int64_t bytes = checkpoint::bytes_of(OwnedState(setup_.source.spec, engine_->params()).pieces());
+  const double seconds = try_save_seconds(recipe_.run.output_dir, bytes, comm_);
+  if (!lead()) return;
+  stops_.limit(TimeLimit(*deadline, seconds));
   const TimeLimit& limit = *stops_.time_limit();
   log::info(fmt::format("{} ends the run at {}, in {}; a save may take {:.1f} s", deadline->what,
                         measure::utc_text(static_cast<std::int64_t>(deadline->at)),
@@ -333,10 +308,12 @@ int Trainer::end(const std::string& stopped_by) {
     saves_->finish();
     note_saves();
     export_now();
-    if (lead()) reports_->event(EventKind::done, step_, cat("complete after ", step_, " steps"));
+    if (lead())
+      reports_->event(EventKind::done, course_.step(), cat("complete after ", course_.step(), " steps"));
     return 0;
   }
-  const std::string what = cat(stopped_by, " ended the run after step ", step_, " of ", steps_);
+  const std::string what =
+      cat(stopped_by, " ended the run after step ", course_.step(), " of ", course_.steps());
   if (recipe_.checkpoint.save_on_signal) {
     saves_->last(state_now());
     note_saves();
@@ -347,55 +324,41 @@ int Trainer::end(const std::string& stopped_by) {
     if (lead())
       log::warn(cat(what, "; to train on from the exported weights set model.base to the export folder"));
   }
-  if (lead()) reports_->event(EventKind::stop, step_, what);
+  if (lead()) reports_->event(EventKind::stop, course_.step(), what);
   return kStopped;
 }
 
-StepSamples Trainer::samples_of(std::int64_t step) const {
-  const recipe::Train& t = recipe_.train;
-  return {samples_ + (step - 1 - first_step_) * t.global_batch_size,
-          t.global_batch_size,
-          t.epochs ? order_.places_before(samples_in(recipe_.train, setup_.data.train->rows()))
-                   : samples_ + (steps_ - first_step_) * t.global_batch_size,
-          t.micro_batch_size,
-          static_cast<std::uint64_t>(recipe_.run.seed),
-          token_cost(setup_.source.spec),
-          order_};
-}
-
-// Passes over the training rows when `step` is done.
-double Trainer::epoch_at(std::int64_t step) const {
-  const StepSamples s = samples_of(step);
-  const std::int64_t last = order_.number(std::min(s.first + s.count, s.end) - 1);
-  return static_cast<double>(last + 1) / static_cast<double>(setup_.data.train->rows());
-}
-
-void Trainer::one_step() {
-  const auto start = std::chrono::steady_clock::now();
-  const comm::Traffic before = comm_.traffic();
-  ++step_;
-  const StepSamples samples = samples_of(step_);
-  const StepBatch batch = step_batch(*setup_.data.train, samples, comm_);
+// A skipped step moves neither Adam nor the schedule.
+kernels::AdamW Trainer::adamw(double rate) const {
   const recipe::Optimizer& o = recipe_.optimizer;
   kernels::AdamW adamw;
-  // A skipped step moves neither Adam nor the schedule.
-  const double rate = learning_rate(recipe_.lr_schedule, o.learning_rate, updates_ + 1, steps_);
   adamw.lr = static_cast<float>(rate);
   adamw.beta1 = static_cast<float>(o.betas[0]);
   adamw.beta2 = static_cast<float>(o.betas[1]);
   adamw.eps = static_cast<float>(o.eps);
   adamw.decay = static_cast<float>(o.weight_decay);
-  adamw.t = updates_ + 1;
+  adamw.t = course_.updates() + 1;
+  return adamw;
+}
+
+void Trainer::one_step() {
+  const auto start = std::chrono::steady_clock::now();
+  const comm::Traffic before = comm_.traffic();
+  course_.next_step();
+  const StepSamples samples = course_.samples();
+  const StepBatch batch = step_batch(*setup_.data.train, samples, comm_);
+  const double rate = learning_rate(recipe_.lr_schedule, recipe_.optimizer.learning_rate,
+                                    course_.updates() + 1, course_.steps());
   exec::StepTrace trace;
-  const bool traced = lead() && step_ == traced_step();
+  const bool traced = lead() && course_.step() == traced_step();
   if (traced) engine_->trace_next_step(&trace);
   const exec::StepResult result =
-      engine_->train_step(batch.micros, batch.supervised, static_cast<std::uint32_t>(step_), adamw,
-                          recipe_.train.max_grad_norm, scale_.scale(), bad_steps_.max_loss());
-  updates_ += result.updated() ? 1 : 0;
+      engine_->train_step(batch.micros, batch.supervised, static_cast<std::uint32_t>(course_.step()),
+                          adamw(rate), recipe_.train.max_grad_norm, scale_.scale(), bad_steps_.max_loss());
+  if (result.updated()) course_.updated();
   if (lead()) {
     reports_->step(measure(batch, result, rate, seconds_since(start), comm_.traffic() - before));
-    if (traced) reports_->trace(engine_->plan().train, trace, step_, comm_.size());
+    if (traced) reports_->trace(engine_->plan().train, trace, course_.step(), comm_.size());
   }
   const double loss = result.loss_sum / static_cast<double>(batch.supervised);
   const bool scale_can_mend = !result.finite && !scale_.at_floor();
@@ -407,8 +370,8 @@ void Trainer::one_step() {
 StepMetrics Trainer::measure(const StepBatch& batch, const exec::StepResult& result, double rate,
                              double seconds, const comm::Traffic& sent) const {
   StepMetrics m;
-  m.step = step_;
-  m.epoch = epoch_at(step_);
+  m.step = course_.step();
+  m.epoch = course_.epoch();
   m.loss = result.loss_sum / static_cast<double>(batch.supervised);
   m.supervised_tokens = batch.supervised;
   m.tokens = batch.tokens;
@@ -436,29 +399,29 @@ StepMetrics Trainer::measure(const StepBatch& batch, const exec::StepResult& res
 void Trainer::answer_bad_step(const exec::StepResult& result, const StepSamples& samples, double loss,
                               bool scale_can_mend) {
   if (scale_can_mend) {
-    const std::string what = cat("step ", step_, " was skipped: ", result.first_bad,
+    const std::string what = cat("step ", course_.step(), " was skipped: ", result.first_bad,
                                  " is not finite; the loss scale is now ", scale_.scale());
     if (lead()) log::warn(what);
-    if (lead()) reports_->event(EventKind::skip, step_, what);
+    if (lead()) reports_->event(EventKind::skip, course_.step(), what);
     return;
   }
   const BadSteps::Answer answer = bad_steps_.bad(result.finite);
   const std::string reason = bad_steps_.reason(result, loss);
   const std::vector<std::string> rows = row_ids(*setup_.data.train, samples);
   if (answer == BadSteps::Answer::stop) {
-    const Error why = bad_step_error(recipe_.train, bad_steps_, result, step_, reason, rows);
+    const Error why = bad_step_error(recipe_.train, bad_steps_, result, course_.step(), reason, rows);
     throw comm::AgreedError(why.blame(), why.problem(), why.hint());
   }
   if (answer == BadSteps::Answer::skip && scale_.exhausted()) {
-    const Error why = stopped(scale_, step_, result.first_bad);
+    const Error why = stopped(scale_, course_.step(), result.first_bad);
     throw comm::AgreedError(why.blame(), why.problem(), why.hint());
   }
-  const std::int64_t bad_step = step_;
-  if (answer == BadSteps::Answer::rewind) rewind(samples);
+  const std::int64_t bad_step = course_.step();
+  if (answer == BadSteps::Answer::rewind) rewind();
   if (!lead()) return;
   const bool back = answer == BadSteps::Answer::rewind;
   const std::string what =
-      back ? cat("step ", bad_step, ": ", reason, "; back to the state after step ", step_,
+      back ? cat("step ", bad_step, ": ", reason, "; back to the state after step ", course_.step(),
                  ", without its rows ", some_of(rows))
            : cat("step ", bad_step, " was skipped: ", reason, "; its rows are ", some_of(rows));
   log::warn(what);
@@ -466,7 +429,7 @@ void Trainer::answer_bad_step(const exec::StepResult& result, const StepSamples&
       {"loss", std::isfinite(loss) ? nlohmann::ordered_json(loss) : nullptr},
       {"grad_norm", std::isfinite(result.grad_norm) ? nlohmann::ordered_json(result.grad_norm) : nullptr},
       {"rows", rows}};
-  if (back) more["back_to"] = step_;
+  if (back) more["back_to"] = course_.step();
   reports_->event(back            ? EventKind::rewind
                   : result.finite ? EventKind::spike
                                   : EventKind::skip,
@@ -474,38 +437,35 @@ void Trainer::answer_bad_step(const exec::StepResult& result, const StepSamples&
 }
 
 // Back to the state that is held, and from there on without the samples of the step at hand.
-void Trainer::rewind(const StepSamples& samples) {
+void Trainer::rewind() {
   const Standing& then = held_->go_back();
-  step_ = then.step;
-  updates_ = then.updates;
+  course_.rewind(then.step, then.updates);
   scale_ = then.scale;
   bad_steps_.go_back_to(then.bad_steps);
-  order_.leave_out(samples.first, std::min(samples.count, samples.end - samples.first));
-  count_steps();
-  evaluated_ = step_ == steps_ ? -1 : step_;
-  if (lead()) reports_->go_back_to(step_, steps_);
+  evaluated_ = course_.step() == course_.steps() ? -1 : course_.step();
+  if (lead()) reports_->go_back_to(course_.step(), course_.steps());
 }
 
 // A checkpoint's state is as good as any, and no rewind should go to before it.
 void Trainer::hold_if_due() {
-  if (!held_ || step_ == held_->step()) return;
-  const bool saved =
-      saves_->last_step() == step_ || (saves_->under_way() && saves_->step_under_way() == step_);
-  if (saved || step_ - held_->step() >= recipe_.train.hold_every)
-    held_->hold({step_, updates_, scale_, bad_steps_});
+  if (!held_ || course_.step() == held_->step()) return;
+  const bool saved = saves_->last_step() == course_.step() ||
+                     (saves_->under_way() && saves_->step_under_way() == course_.step());
+  if (saved || course_.step() - held_->step() >= recipe_.train.hold_every)
+    held_->hold({course_.step(), course_.updates(), scale_, bad_steps_});
 }
 
 void Trainer::evaluate_if_due() {
-  const bool due = recipe_.train.eval_every > 0 && step_ % recipe_.train.eval_every == 0;
-  if ((due || step_ == steps_) && evaluated_ != step_) evaluate_now();
+  const bool due = recipe_.train.eval_every > 0 && course_.step() % recipe_.train.eval_every == 0;
+  if ((due || course_.step() == course_.steps()) && evaluated_ != course_.step()) evaluate_now();
 }
 
 void Trainer::evaluate_now() {
-  evaluated_ = step_;
+  evaluated_ = course_.step();
   if (setup_.data.validation == nullptr) return;
   const Evaluation e = evaluate(*engine_, *setup_.data.validation, recipe_.train.eval_batch_size);
   if (!lead()) return;
-  reports_->evaluation(step_, e.loss(), e.tokens);
+  reports_->evaluation(course_.step(), e.loss(), e.tokens);
 }
 
 // Why the run must end here; "" where it goes on. Commits the save under way once every rank has written its file, and
@@ -515,7 +475,7 @@ std::string Trainer::agreed_stop() {
   if (saves_->under_way() && agreed.written) saves_->commit();
   note_saves();
   if (agreed.save && agreed.stop.empty()) save_on_request();
-  if (agreed.out_of_time && step_ == first_step_)
+  if (agreed.out_of_time && course_.step() == course_.first_step())
     throw comm::AgreedError(Blame::usage, cat(agreed.stop, ": no time for a single step"),
                             "give the run more time (sbatch --time, run.time_limit), or smaller steps");
   return agreed.stop;
@@ -526,7 +486,7 @@ void Trainer::note_saves() {
   if (!lead()) return;
   if (saves_->refused() > noted_refusals_) {
     noted_refusals_ = saves_->refused();
-    reports_->event(EventKind::save_failed, step_, "a checkpoint was not saved; the log says why");
+    reports_->event(EventKind::save_failed, course_.step(), "a checkpoint was not saved; the log says why");
   }
   if (saves_->last_step() <= noted_save_) return;
   noted_save_ = saves_->last_step();
@@ -543,16 +503,19 @@ void Trainer::save_on_request() {
   note_saves();
   if (!lead()) return;
   stops_.saved();
-  reports_->event(EventKind::save_requested, step_, cat("saved after step ", step_, ", as save-now asked"));
+  reports_->event(EventKind::save_requested, course_.step(),
+                  cat("saved after step ", course_.step(), ", as save-now asked"));
 }
 
 bool Trainer::save_due() const {
   const std::optional<std::int64_t> every = recipe_.checkpoint.every_steps;
-  return every && (step_ % *every == 0 || step_ == steps_);
+  return every && (course_.step() % *every == 0 || course_.step() == course_.steps());
 }
 
 void Trainer::save() {
-  if (saves_->last_step() == step_ || (saves_->under_way() && saves_->step_under_way() == step_)) return;
+  if (saves_->last_step() == course_.step() ||
+      (saves_->under_way() && saves_->step_under_way() == course_.step()))
+    return;
   saves_->begin(state_now());
 }
 
@@ -578,11 +541,7 @@ checkpoint::RunState Trainer::lasting_state() const {
 
 checkpoint::RunState Trainer::state_now() const {
   checkpoint::RunState s = lasting_state_;
-  s.step = step_;
-  s.updates = updates_;
-  s.samples =
-      std::min(samples_ + (step_ - first_step_) * recipe_.train.global_batch_size, samples_of(steps_).end);
-  s.left_out = order_.left_out();
+  course_.write_to(s);
   s.bad_steps = bad_steps_.state();
   s.loss_scale = scale_.state();
   return s;
@@ -597,7 +556,8 @@ bool Trainer::export_done() const {
     const auto exported = fs::last_write_time(output("export") / "config.json", none);
     done = none ? 0 : 1;
     const auto saved = fs::last_write_time(
-        path_of(output("checkpoints"), step_, checkpoint::Phase::whole) / checkpoint::kManifestFile, none);
+        path_of(output("checkpoints"), course_.step(), checkpoint::Phase::whole) / checkpoint::kManifestFile,
+        none);
     if (!none && exported < saved) done = 0;
   }
   comm_.broadcast(&done, sizeof done, 0);
