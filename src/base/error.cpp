@@ -1,5 +1,7 @@
 #include "base/error.h"
 
+#include "base/plain_text.h"
+
 namespace zt {
 
 int exit_status(Blame blame) {
@@ -32,8 +34,12 @@ static std::string full_text(const std::string& problem, const std::string& hint
   return hint.empty() ? problem : problem + "\n  hint: " + hint;
 }
 
+// Problems quote what files hold.
 Error::Error(Blame blame, const std::string& problem, const std::string& hint)
-    : std::runtime_error(full_text(problem, hint)), blame_(blame), problem_(problem), hint_(hint) {}
+    : std::runtime_error(full_text(plain_text(problem), plain_text(hint))),
+      blame_(blame),
+      problem_(plain_text(problem)),
+      hint_(plain_text(hint)) {}
 
 void Problems::throw_if_any(Blame blame, const std::string& title, const std::string& hint) const {
   if (list_.empty()) return;

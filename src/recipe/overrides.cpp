@@ -62,10 +62,15 @@ void apply_one(const std::string& set, Node& root, Faults& faults) {
     faults.add(origin, "", "an override is written section.key=value");
     return;
   }
+  const std::vector<std::string> steps = steps_of(path);
+  if (static_cast<int>(steps.size()) > kMaxDepth) {
+    faults.add(origin, "", cat("the key has ", steps.size(), " parts; at most ", kMaxDepth, " are read"));
+    return;
+  }
   Node value = parse_tree(set.substr(equals + 1), origin.set);
   Node *parent = nullptr, *at = &root;
   std::string walked;
-  for (const std::string& step : steps_of(path)) {
+  for (const std::string& step : steps) {
     parent = at;
     at = step_down(*parent, step, origin);
     if (at == nullptr) {

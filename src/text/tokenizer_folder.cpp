@@ -11,6 +11,7 @@
 #include "text/hf_tokenizer.h"
 #include "text/json_fields.h"
 #include "text/sentencepiece_tokenizer.h"
+#include "text/utf8.h"
 
 namespace zt::text {
 namespace {
@@ -73,6 +74,8 @@ Json gpt2_description(const Folder& folder, const Json& config) {
                 cat(folder.path().string(), " has vocab.json and merges.txt of a ", kind,
                     "; only GPT2Tokenizer is read in this form"),
                 "save the tokenizer once with `transformers`: it writes tokenizer.json");
+  if (const auto at = first_invalid_utf8(*folder.find("merges.txt")))
+    throw Error(Blame::model, cat("merges.txt is not UTF-8 at byte ", *at));
   Json merges = Json::array();
   const std::vector<std::string> lines = split(*folder.find("merges.txt"), '\n');
   for (std::size_t i = 0; i < lines.size(); ++i)

@@ -51,8 +51,9 @@ static std::string lines_until(const std::string& text, std::int64_t last_step) 
   std::istringstream lines(text);
   for (std::string line; std::getline(lines, line);) {
     const Json json = Json::parse(line, nullptr, false);
-    if (json.is_object() && json.value("step", std::int64_t{-1}) <= last_step && json.contains("step"))
-      kept += line + "\n";
+    const auto step = json.is_object() ? json.find("step") : json.end();
+    const bool told = json.is_object() && step != json.end() && step->is_number_integer();
+    if (told && step->get<std::int64_t>() <= last_step) kept += line + "\n";
   }
   return kept;
 }

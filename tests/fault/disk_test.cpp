@@ -1,53 +1,12 @@
 // Disks that are full or can't be written: the run says so, and earlier checkpoints stay as they are.
-#include <sched.h>
 #include <signal.h>
-#include <sys/mount.h>
 #include <sys/resource.h>
 
 #include "fault/fault_desk.h"
+#include "fault/mount.h"
 
 namespace zt::test {
 namespace {
-
-// Mounts in a namespace of this process, so that nothing is left however the tests end.
-class Mount {
- public:
-  // A file system in memory of so many kilobytes.
-  Mount(const fs::path& at, int kilobytes) : at_(at) {
-    fs::create_directories(at);
-    made_ =
-        own_namespace() && ::mount("zerotrain-test", at.c_str(), "tmpfs", 0, size(kilobytes).c_str()) == 0;
-  }
-  // The folder itself, to be read only.
-  explicit Mount(const fs::path& at) : at_(at) {
-    made_ = own_namespace() && ::mount(at.c_str(), at.c_str(), nullptr, MS_BIND, nullptr) == 0 &&
-            ::mount(nullptr, at.c_str(), nullptr, MS_REMOUNT | MS_BIND | MS_RDONLY, nullptr) == 0;
-  }
-  ~Mount() {
-    if (made_) ::umount2(at_.c_str(), MNT_DETACH);
-  }
-  Mount(const Mount&) = delete;
-  Mount& operator=(const Mount&) = delete;
-
-  void resize(int kilobytes) const {
-    REQUIRE(::mount(nullptr, at_.c_str(), nullptr, MS_REMOUNT, size(kilobytes).c_str()) == 0);
-  }
-  // Says why the test is skipped.
-  bool made() const {
-    if (!made_) MESSAGE("skipped: mounting ", at_.string(), " takes the rights of root");
-    return made_;
-  }
-
- private:
-  static std::string size(int kilobytes) { return cat("size=", kilobytes, "k"); }
-  static bool own_namespace() {
-    static const bool own =
-        ::unshare(CLONE_NEWNS) == 0 && ::mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0;
-    return own;
-  }
-  fs::path at_;
-  bool made_ = false;
-};
 
 // While it lives, files can't grow beyond so many bytes: writing more fails, as on a full disk.
 class FileLimit {

@@ -356,6 +356,15 @@ TEST_CASE("each value knows its source, and only an option that was typed overri
   CHECK(half.recipe.tokenizer.path == "m");
 }
 
+TEST_CASE("an override nests no deeper than a recipe may") {
+  std::string deep = "model.config";
+  for (int i = 0; i < 60'000; ++i) deep += ".a";
+  CHECK(has(error_of(kSmall, {deep + "=1"}), "the key has 60002 parts; at most 32 are read"));
+  std::string allowed = "model.config";
+  for (int i = 0; i < 30; ++i) allowed += ".a";
+  CHECK_FALSE(has(error_of(kSmall, {allowed + "=1"}), "parts"));
+}
+
 TEST_CASE("an override that can't be placed says why") {
   CHECK(has(error_of(kSmall, {"run.seed"}), "--set run.seed: an override is written section.key=value"));
   CHECK(has(error_of(kSmall, {"=1"}), "an override is written section.key=value"));

@@ -21,6 +21,19 @@ std::string refusal_with(const std::string& path, const TestJson& value) {
 
 }  // namespace
 
+TEST_CASE("hostile: merges.txt that is not UTF-8 is refused with the place") {
+  const test::ScratchDir dir;
+  dir.write("vocab.json", R"({"a": 0, "b": 1, "ab": 2})");
+  dir.write("merges.txt", "#version: 0.2\na b\n\xff");
+  try {
+    load_tokenizer(dir.path());
+    FAIL("it was taken");
+  } catch (const Error& e) {
+    CHECK(e.blame() == Blame::model);
+    CHECK(std::string(e.what()).ends_with(": merges.txt is not UTF-8 at byte 18"));
+  }
+}
+
 TEST_CASE("hostile: what changes ids and is not implemented is refused by name") {
   struct Case {
     const char* path;

@@ -64,6 +64,19 @@ TEST_CASE(
   CHECK_THROWS_AS(MetricsLog{scratch.path() / "none/metrics.jsonl"}, Error);
 }
 
+TEST_CASE(
+    "metrics: a resumed run keeps whole lines of steps before it, whatever else a broken disk put there") {
+  const test::ScratchDir scratch;
+  const std::string good = "{\"step\":1,\"loss\":2.5}\n{\"step\":2,\"loss\":2.25}\n";
+  const auto path = scratch.write(
+      "metrics.jsonl", good + "{\"step\":\"1\"}\n{\"step\":1.5}\n{\"step\":null}\n[1]\n{}\n\n" +
+                           std::string("\0\0\xff\n", 4) + "{\"step\":3,\"loss\":2.0}\n{\"step\":2,\"lo");
+  {
+    const MetricsLog resumed(path, 2);
+  }
+  CHECK(test::read_file(path) == good);
+}
+
 TEST_CASE("progress: the bar fits any width and grows with the steps") {
   StepMetrics m = some_step();
   for (int width = 0; width < 200; ++width) {
