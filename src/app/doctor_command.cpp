@@ -1,5 +1,9 @@
 // What this machine is, and what it can do.
+#include <unistd.h>
+
 #include <algorithm>
+#include <chrono>
+#include <cstdlib>
 #include <ctime>
 #include <functional>
 #include <iostream>
@@ -11,10 +15,12 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "comm/agreement.h"
+#include "comm/launcher.h"
 #include "comm/mpi.h"
 #include "comm/threads.h"
 #include "device/cores.h"
 #include "measure/calibrate.h"
+#include "measure/cgroup.h"
 #include "measure/checkup.h"
 #include "measure/rounds.h"
 
@@ -229,12 +235,42 @@ int calibrate(const DoctorArgs& args) {
 
 // ---- the checkup
 
+// Root is refused by Open MPI's mpirun without both variables.
+bool root_is_refused(const std::string& mpi) {
+  return ::geteuid() == 0 && mpi.starts_with("Open MPI") &&
+         (std::getenv("OMPI_ALLOW_RUN_AS_ROOT") == nullptr ||
+          std::getenv("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM") == nullptr);
+}
+
+int threads_of_environment() {
+  const char* const text = std::getenv("OMP_NUM_THREADS");
+  std::int64_t threads = 0;
+  return text != nullptr && parse_int(text, &threads) && threads > 0 ? int(threads) : 0;
+}
+
 measure::Surroundings surroundings(std::optional<int> launched) {
+  constexpr std::int64_t kTried = 16 << 20;
+  constexpr double kPatience = 10;  // seconds
   measure::Surroundings s;
   s.machine = measure::this_machine();
   s.here = measure::disk_of(fs::current_path());
   s.mpi = measure::mpi_library();
   s.launched = launched;
+  s.job_tasks = comm::tasks_of_job();
+  s.mpirun = measure::in_path("mpirun");
+  s.root_refused = !launched && root_is_refused(s.mpi);
+  const measure::Group group = measure::this_group();
+  s.node_cores = group.cores.empty() ? int(::sysconf(_SC_NPROCESSORS_ONLN)) : int(group.cores.size());
+  s.threads = threads_of_environment();
+  s.memory_limit = group.memory;
+  s.swap = measure::this_swap();
+  s.folder = measure::check_folder(fs::current_path(), kTried, kPatience);
+  std::error_code none;
+  if (const fs::path temporary = fs::temp_directory_path(none); !none) s.temporary_path = temporary.string();
+  s.temporary = measure::disk_of(s.temporary_path);
+  s.temporary_executes = measure::may_execute(s.temporary_path);
+  s.limits = measure::this_limits();
+  s.gpus = measure::find_gpus();
   s.now = std::time(nullptr);
   s.calibration_path = plan::calibration_path();
   if (!fs::exists(s.calibration_path)) return s;
@@ -247,18 +283,55 @@ measure::Surroundings surroundings(std::optional<int> launched) {
   return s;
 }
 
+void print(const measure::Surroundings& s) { std::cout << measure::text(measure::checkup(s)); }
+
+// Seconds between the earliest and the latest clock. Collective.
+double clock_skew(comm::Communicator& world) {
+  world.barrier();
+  const double mine =
+      std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+  std::vector<double> all(std::size_t(world.size()), mine);
+  if (world.size() > 1) world.exchange(std::span<const double>(&mine, 1), std::span<double>(all));
+  const auto [earliest, latest] = std::ranges::minmax(all);
+  return latest - earliest;
+}
+
+void check_up_ranks() {
+  comm::MpiSession session;
+  const auto world = session.world(kTimeout);
+  const int here = session.ranks_on_this_node();
+  const double skew = clock_skew(*world);
+  if (world->rank() != 0) return;
+  measure::Surroundings s = surroundings(here);
+  s.clock_skew = skew;
+  print(s);
+}
+
+// Whether this process speaks for those that a launcher has started without telling MPI.
+bool speaks_for_all() {
+  for (const char* variable : {"PMIX_RANK", "PMI_RANK", "SLURM_PROCID"})
+    if (const char* const rank = std::getenv(variable)) return std::string_view(rank) == "0";
+  return true;
+}
+
 }  // namespace
 
 int doctor(const DoctorArgs& args) {
   if (args.calibrate) return calibrate(args);
   if (!comm::launched()) {
-    std::cout << measure::text(measure::checkup(surroundings(std::nullopt)));
+    print(surroundings(std::nullopt));
     return 0;
   }
-  comm::MpiSession session;
-  const auto world = session.world(kTimeout);
-  const int here = session.ranks_on_this_node();
-  if (world->rank() == 0) std::cout << measure::text(measure::checkup(surroundings(here)));
+  try {
+    check_up_ranks();
+  } catch (const Error& e) {
+    if (e.blame() != Blame::usage) throw;
+    if (!speaks_for_all()) return 0;
+    measure::Surroundings s = surroundings(1);
+    s.launch_fault = e.problem();
+    s.launch_cure = e.hint();
+    print(s);
+  }
   return 0;
 }
 

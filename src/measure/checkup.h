@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "measure/checks.h"
 #include "measure/machine.h"
 #include "plan/cluster.h"
 
@@ -14,9 +15,25 @@ namespace zt::measure {
 // What is known of a machine and of how this process was started.
 struct Surroundings {
   Machine machine;
-  Disk here;                    // the current folder's
-  std::string mpi;              // the library
-  std::optional<int> launched;  // ranks that a launcher started on this node
+  Disk here;                              // the current folder's
+  std::string mpi;                        // the library
+  std::optional<int> launched;            // ranks that a launcher started on this node
+  std::string launch_fault, launch_cure;  // why they are no ranks of one run, "" where they are
+  int job_tasks = 1;                      // tasks of a batch job in which no launcher started this process
+  bool mpirun = true;                     // there is one in PATH
+  bool root_refused = false;  // this is root, whom Open MPI's mpirun refuses, and no variable says otherwise
+  int node_cores =
+      0;            // that the machine or the job has, of which this process may be bound to some; 0: unknown
+  int threads = 0;  // OMP_NUM_THREADS; 0 where it is not set
+  std::int64_t memory_limit = -1;  // of the control group; -1: none
+  Swap swap;
+  FolderCheck folder;  // the current one
+  Disk temporary;      // of the folder for temporary files, where launchers keep theirs
+  std::string temporary_path = "/tmp";
+  bool temporary_executes = true;
+  Limits limits;
+  Gpus gpus;
+  double clock_skew = 0;  // seconds between the earliest and the latest clock of the ranks
   std::string calibration_path;
   std::optional<plan::Cluster> calibration;
   std::string calibration_fault;  // why the file of that path is not one

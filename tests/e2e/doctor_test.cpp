@@ -1,5 +1,7 @@
 // What a person meets who asks the program about the machine.
 #include <doctest/doctest.h>
+#include <sched.h>
+#include <sys/mount.h>
 
 #include "e2e/program.h"
 #include "plan/cluster.h"
@@ -20,9 +22,58 @@ TEST_CASE("doctor: says what the machine is") {
   const Outcome o = desk.run({"doctor"});
   CHECK(o.status == 0);
   CHECK(o.err.empty());
-  for (const char* subject :
-       {"processor ", "cores ", "memory ", "MPI ", "launcher ", "/dev/shm ", "disk ", "calibration "})
+  for (const char* subject : {"processor ", "cores ", "memory ", "swap ", "GPU ", "MPI ", "launcher ",
+                              "user ", "/dev/shm ", "disk ", "locks        work", "limits ", "calibration "})
     CHECK(contains(o.out, subject));
+  for (const auto& entry : std::filesystem::directory_iterator(desk.path()))
+    CHECK_FALSE(contains(entry.path().filename().string(), "zerotrain-doctor"));
+}
+
+TEST_CASE("doctor: what the environment has wrong is told with its cure") {
+  struct Case {
+    Words environment;
+    const char *says, *cure;
+  };
+  const Case cases[] = {
+      {{"SLURM_NTASKS=4"}, "none, in a job of 4 tasks", "srun --mpi=pmix"},
+      {{"SLURM_STEP_NUM_TASKS=4", "SLURM_PROCID=0"}, "srun started 4 ranks", "srun --mpi=pmix"},
+      {{"PMI_SIZE=4", "PMI_RANK=0"}, "started 4 ranks (PMI_SIZE), but MPI counts 1", "the mpirun of the MPI"},
+      {{"OMP_NUM_THREADS=999"}, "OMP_NUM_THREADS=999", "unset OMP_NUM_THREADS"},
+      {{"PATH=/nowhere"}, "no mpirun in PATH", "openmpi-bin"},
+  };
+  for (const Case& c : cases) {
+    CAPTURE(c.says);
+    const Desk desk;
+    Words words{"/usr/bin/env"};
+    words.insert(words.end(), c.environment.begin(), c.environment.end());
+    words.insert(words.end(), {Desk::binary(), "doctor"});
+    const Outcome o = desk.finish(desk.start_command(words));
+    CHECK(o.status == 0);
+    CHECK(contains(o.out, c.says));
+    CHECK(contains(o.out, c.cure));
+  }
+  // One of the processes that do not know of each other speaks for all.
+  const Desk desk;
+  const Outcome other = desk.finish(desk.start_command(
+      {"/usr/bin/env", "SLURM_STEP_NUM_TASKS=4", "SLURM_PROCID=2", Desk::binary(), "doctor"}));
+  CHECK(other.status == 0);
+  CHECK(other.out.empty());
+}
+
+TEST_CASE("doctor: a full folder is told") {
+  if (::geteuid() != 0 || ::unshare(CLONE_NEWNS) != 0) {
+    std::puts("skipped: mounting needs root");
+    return;
+  }
+  const Desk desk;
+  const std::string here = desk.path().string();
+  REQUIRE(::mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0);
+  REQUIRE(::mount("tmpfs", here.c_str(), "tmpfs", 0, "size=1M") == 0);
+  const Outcome full = desk.run({"doctor"});
+  CHECK(full.status == 0);
+  CHECK(contains(full.out, "No space left on device"));
+  CHECK(contains(full.out, "run.output_dir"));
+  REQUIRE(::umount2(here.c_str(), MNT_DETACH) == 0);
 }
 
 TEST_CASE(
