@@ -25,6 +25,8 @@ TEST_CASE("cluster: srun and mpirun train alike, on one node and on three, and a
       CHECK(contains(text, cat("job ", job, ", restart 0, on n")));
       CHECK(contains(text, cat(2 * nodes, " ranks at ZeRO stage")));
       CHECK(contains(text, nodes == 1 ? "mpi (shared windows)" : "mpi (messages)"));
+      for (int n = 1; nodes == 3 && n <= nodes; ++n)
+        CHECK(contains(text, cat("node n", n, ": 2 ranks, each with 1 thread on cores ")));
     }
   }
   ::unsetenv("ZEROTRAIN_LAUNCHER");
@@ -63,6 +65,26 @@ TEST_CASE(
   CHECK(contains(desk.read("job.out"), "srun --mpi=pmix"));
   CHECK_FALSE(desk.has("out"));
   cluster.require_state(cluster.submit({"-n", "4"}, "alone.sh", {"--ranks", "1"}), "COMPLETED");
+}
+
+// bug-kinds B74: Open MPI's default ties each of two ranks to one core.
+TEST_CASE(
+    "cluster: ranks that mpirun has tied to a core say which, and are warned when their threads are more") {
+  const FaultDesk desk;
+  for (const char* threads : {"2", "1"}) {
+    CAPTURE(threads);
+    ::setenv("OMP_NUM_THREADS", threads, 1);
+    const Outcome o = desk.finish(
+        desk.start_command({Desk::launcher(), "--bind-to", "core", "-n", "2", Desk::binary(), "--recipe",
+                            "recipe.yaml", "--set", cat("run.output_dir=out", threads)}));
+    ::setenv("OMP_NUM_THREADS", "1", 1);
+    REQUIRE_MESSAGE(o.status == 0, end_of(o.err));
+    CHECK(contains(o.err, cat(": 2 ranks: rank 0 with ", threads, " thread")));
+    const bool warned = contains(o.err, "rank 0 on");
+    CHECK(warned == (std::string(threads) == "2"));
+    if (warned) CHECK(contains(o.err, "computes with 2 threads, but may use 1 core only (core "));
+    if (warned) CHECK(contains(o.err, "mpirun --bind-to none"));
+  }
 }
 
 TEST_CASE("cluster: an error is the job's status and does not queue it again") {

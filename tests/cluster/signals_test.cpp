@@ -7,6 +7,9 @@ namespace {
 const Words kSaveAtStops = {"checkpoint.every_steps=1000000", "checkpoint.keep_last=9",
                             "train.eval_every=100"};
 
+// Ten times the rows a step, where a job trains for most of a minute and all of it is trained again.
+const Words kSlow = {"train.global_batch_size=60"};
+
 // Jobs read the recipe again whenever they start.
 void want_steps(const FaultDesk& desk, std::int64_t steps) {
   std::string recipe = kTinyRecipe;
@@ -23,7 +26,7 @@ std::string train_long(const FaultDesk& desk, const SlurmCluster& cluster, const
   sets.insert(sets.end(), more.begin(), more.end());
   const std::string job = cluster.train(options, sets);
   const bool trains = desk.wait_for_step("out", 5);
-  REQUIRE_MESSAGE(trains, desk.has("job.out") ? end_of(desk.read("job.out")) : "(no output)");
+  REQUIRE_MESSAGE(trains, (desk.has("job.out") ? end_of(desk.read("job.out")) : "(no output)"));
   return job;
 }
 
@@ -36,7 +39,8 @@ void check_saved(const FaultDesk& desk, int checkpoints = 1) {
 }
 
 // A job that was queued again goes on to an end, and the run has the lines and weights of one without any stop.
-void check_completes(const FaultDesk& desk, const SlurmCluster& cluster, const std::string& job) {
+void check_completes(const FaultDesk& desk, const SlurmCluster& cluster, const std::string& job,
+                     const Words& more = {}) {
   const std::int64_t stopped = desk.last_step("out"), steps = stopped + 20;
   want_steps(desk, steps);
   cluster.start_now(job);
@@ -44,6 +48,7 @@ void check_completes(const FaultDesk& desk, const SlurmCluster& cluster, const s
   CHECK(contains(desk.read("job.out"), cat("going on after step ", stopped)));
   Words sets = kSaveAtStops;
   sets.push_back("run.output_dir=straight");
+  sets.insert(sets.end(), more.begin(), more.end());
   desk.good(kTwo, sets);
   for (const char* number : {"loss", "grad_norm", "batch_hash", "eval_loss"})
     CHECK((desk.field("out", number) == desk.field("straight", number)));
@@ -93,23 +98,23 @@ TEST_CASE("cluster: the signal that sbatch's --signal sends before the time limi
   const SlurmCluster cluster(desk);
   // SLURM may send it a minute early, so of a limit of one minute any time from the start on.
   const std::string job =
-      train_long(desk, cluster, {"--time=1", "--signal=B:USR1@30"}, {"run.time_limit=null"});
+      train_long(desk, cluster, {"--time=1", "--signal=B:USR1@30"}, {"run.time_limit=none", kSlow.front()});
   cluster.require_state(job, "PENDING");
   check_saved(desk);
   CHECK(contains(desk.read("job.out"), "SIGUSR1"));
-  check_completes(desk, cluster, job);
+  check_completes(desk, cluster, job, kSlow);
 }
 
 TEST_CASE("cluster: a run saves before its time limit by itself, without any signal") {
   ZT_NEEDS_SLURM();
   const FaultDesk desk;
   const SlurmCluster cluster(desk);
-  const std::string job = train_long(desk, cluster, {"--time=1", "--signal=B:USR1@0"});
+  const std::string job = train_long(desk, cluster, {"--time=1", "--signal=B:USR1@0"}, kSlow);
   cluster.require_state(job, "PENDING", 90);
   check_saved(desk);
   CHECK_FALSE(contains(desk.read("job.out"), "SIGUSR1"));
   CHECK(contains(desk.read("job.out"), "time limit"));
-  check_completes(desk, cluster, job);
+  check_completes(desk, cluster, job, kSlow);
 }
 
 TEST_CASE("cluster: scontrol requeue saves, and the job goes on") {
@@ -148,6 +153,20 @@ TEST_CASE("cluster: scancel --signal=USR1 reaches the ranks of srun themselves")
   cluster.require_state(job, "PENDING");
   check_saved(desk);
   check_completes(desk, cluster, job);
+}
+
+TEST_CASE("cluster: a job that must not be queued again saves and ends with its status") {
+  ZT_NEEDS_SLURM();
+  const FaultDesk desk;
+  const SlurmCluster cluster(desk);
+  const std::string job = train_long(desk, cluster, {});
+  REQUIRE(cluster.run({"scontrol", "update", "jobid=" + job, "Requeue=0"}).status == 0);
+  REQUIRE(cluster.run({"scancel", "--batch", "--signal=USR1", job}).status == 0);
+  cluster.require_state(job, "FAILED");
+  CHECK(cluster.field(job, "ExitCode") == "75:0");
+  CHECK(contains(desk.read("job.out"), "SLURM did not queue it again"));
+  CHECK(contains(desk.read("job.out"), "Requested operation is presently disabled"));
+  check_saved(desk);
 }
 
 TEST_CASE("cluster: after as many restarts as are allowed the job ends with its status") {

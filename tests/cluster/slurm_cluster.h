@@ -112,22 +112,31 @@ class SlurmCluster {
     REQUIRE_MESSAGE(o.status == 0, o.err);
   }
 
-  // The node loses its power: SLURM's daemon there and all that runs on it.
+  // The node loses its power: SLURM's daemon there and all that runs on it, which shares its UTS namespace.
   void lose(const std::string& node) const {
-    for (const pid_t process : processes("", "SLURMD_NODENAME=" + node)) ::kill(process, SIGKILL);
     std::ifstream in(folder_.path() / "run" / cat("slurmd.", node, ".pid"));
     pid_t daemon = 0;
-    if (in >> daemon) ::kill(daemon, SIGKILL);
+    REQUIRE(bool(in >> daemon));
+    const auto here = [](pid_t process) {
+      std::error_code gone;
+      return fs::read_symlink(cat("/proc/", process, "/ns/uts"), gone);
+    };
+    const fs::path name_space = here(daemon);
+    REQUIRE_FALSE(name_space.empty());
+    std::vector<pid_t> all;
+    for (const pid_t process : processes())
+      if (here(process) == name_space) all.push_back(process);
+    for (const int signal : {SIGSTOP, SIGKILL})  // none may tell of another's end
+      for (const pid_t process : all) ::kill(process, signal);
   }
 
   // Living processes of this cluster, of daemons and of jobs, which all have its configuration in their environment.
-  std::vector<pid_t> processes(const std::string& name = "", const std::string& variable = "") const {
+  std::vector<pid_t> processes(const std::string& name = "") const {
     std::vector<pid_t> found;
     for (const auto& entry : fs::directory_iterator("/proc")) {
       const int process = std::atoi(entry.path().filename().c_str());
       if (process <= 0 || process == ::getpid()) continue;
       if (!has_variable(entry, cat("SLURM_CONF=", configuration_path().string()))) continue;
-      if (!variable.empty() && !has_variable(entry, variable)) continue;
       if (!starts_with(first_line(entry.path() / "comm"), name)) continue;
       found.push_back(process);
     }
