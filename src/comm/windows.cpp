@@ -18,6 +18,7 @@
 #include "comm/mpi.h"
 #include "comm/peers.h"
 #include "comm/ranks.h"
+#include "comm/shared_memory.h"
 #include "comm/sum.h"
 
 namespace zt::comm {
@@ -277,8 +278,18 @@ void Windows::do_barrier() {
   run({"barrier", 0}, 1, [](std::int64_t, std::byte*) {}, [](std::int64_t) {});
 }
 
+// Whether it is so on every rank. Collective.
+bool on_all(const Ranks& ranks, bool here) {
+  int mine = here ? 1 : 0, everywhere = 0;
+  check_mpi(MPI_Allreduce(&mine, &everywhere, 1, MPI_INT, MPI_MIN, ranks.raw()), "MPI_Allreduce");
+  return everywhere != 0;
+}
+
 // Nothing where some rank did not get its memory.
 std::unique_ptr<Communicator> make_windows(std::unique_ptr<Ranks>& ranks) {
+  constexpr std::int64_t kOpenMpi = 64 << 10;  // what it keeps beside each rank's part
+  const std::int64_t wanted = ranks->size() * (Windows::window_bytes(ranks->size()) + kOpenMpi);
+  if (!on_all(*ranks, has_shared_memory(wanted))) return nullptr;
   MPI_Info info = MPI_INFO_NULL;
   check_mpi(MPI_Info_create(&info), "MPI_Info_create");
   // Each rank's part on its own pages, near the rank.
@@ -288,9 +299,7 @@ std::unique_ptr<Communicator> make_windows(std::unique_ptr<Ranks>& ranks) {
   const int status = MPI_Win_allocate_shared(MPI_Aint(Windows::window_bytes(ranks->size())), 1, info,
                                              ranks->raw(), &mine, &window);
   MPI_Info_free(&info);
-  int here = status == MPI_SUCCESS ? 1 : 0, everywhere = 0;
-  check_mpi(MPI_Allreduce(&here, &everywhere, 1, MPI_INT, MPI_MIN, ranks->raw()), "MPI_Allreduce");
-  if (everywhere == 0) return nullptr;
+  if (!on_all(*ranks, status == MPI_SUCCESS)) return nullptr;
 
   std::vector<std::byte*> bases(std::size_t(ranks->size()), nullptr);
   for (int r = 0; r < ranks->size(); ++r) {
