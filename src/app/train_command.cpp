@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <chrono>
 #include <mutex>
+#include <optional>
 #include <thread>
 
 #include "app/commands.h"
@@ -15,6 +16,7 @@
 #include "comm/mpi.h"
 #include "comm/peers.h"
 #include "comm/pulse.h"
+#include "comm/start_guard.h"
 #include "comm/threads.h"
 #include "device/cores.h"
 #include "recipe/recipe.h"
@@ -67,14 +69,16 @@ recipe::Comm limits_of(const TrainArgs& args) {
 }
 
 int train_under_launcher(const TrainArgs& args) {
-  comm::MpiSession session;
   const recipe::Comm limits = limits_of(args);
+  std::optional<comm::StartGuard> start(std::in_place, limits.silence_seconds, limits.timeout_seconds);
+  comm::MpiSession session;
   const auto world = session.world(limits.timeout_seconds);
   if (args.ranks > 0 && args.ranks != world->size())
     throw Error(Blame::usage,
                 cat("--ranks ", args.ranks, " was given, but the launcher started ", world->size()),
                 "leave --ranks out under mpirun or srun");
   session.watch(*world, {limits.silence_seconds, limits.timeout_seconds});
+  start.reset();
   const int on_this_node = session.ranks_on_this_node();
   device::compute_with(device::threads_of_rank(on_this_node));
   const train::StopRequests stop;

@@ -1,6 +1,7 @@
 #include "train/bad_steps.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <numeric>
 
@@ -60,26 +61,40 @@ void BadSteps::restore(const checkpoint::BadStepState& state) {
   losses_.assign(state.losses.end() - static_cast<std::ptrdiff_t>(known), state.losses.end());
 }
 
-std::string some_of(const std::vector<std::string>& names) {
+// "a, b, c and 5 more".
+static std::string some_of(const std::vector<std::string>& names) {
   constexpr std::size_t kShown = 6;
   if (names.size() <= kShown) return join(names, ", ");
   return cat(join({names.begin(), names.begin() + kShown}, ", "), " and ", names.size() - kShown, " more");
 }
 
-Error bad_step_error(const recipe::Train& rules, const BadSteps& bad, const exec::StepResult& result,
-                     std::int64_t step, const std::string& reason, const std::vector<std::string>& rows) {
-  const std::string what = cat("step ", step, ": ", reason, "; its rows are ", some_of(rows));
+std::string skipped_text(const BadStep& bad) {
+  return cat("step ", bad.step, " was skipped: ", bad.reason, "; its rows are ", some_of(bad.rows));
+}
+
+std::string rewound_text(const BadStep& bad, std::int64_t back_to) {
+  return cat("step ", bad.step, ": ", bad.reason, "; back to the state after step ", back_to,
+             ", without its rows ", some_of(bad.rows));
+}
+
+nlohmann::ordered_json facts_of(const BadStep& bad) {
+  const auto number = [](double x) {
+    return std::isfinite(x) ? nlohmann::ordered_json(x) : nlohmann::ordered_json(nullptr);
+  };
+  return {{"loss", number(bad.loss)}, {"grad_norm", number(bad.result.grad_norm)}, {"rows", bad.rows}};
+}
+
+Error bad_step_error(const recipe::Train& rules, const BadSteps& counted, const BadStep& bad) {
+  const std::string what = cat("step ", bad.step, ": ", bad.reason, "; its rows are ", some_of(bad.rows));
   const std::string look =
       "`zerotrain data` shows the rows; a smaller optimizer.learning_rate or a longer "
       "lr_schedule.warmup_steps "
       "often helps";
-  if (bad.over_budget())
-    return Error(Blame::numbers,
-                 cat(what, "; it is bad step number ", bad.count(), ", and train.max_bad_steps is ",
-                     rules.max_bad_steps),
-                 look);
-  return Error(Blame::numbers, cat(what, "; train.", result.finite ? "on_spike" : "on_nonfinite", " is stop"),
-               look);
+  const std::string why = counted.over_budget()
+                              ? cat("; it is bad step number ", counted.count(),
+                                    ", and train.max_bad_steps is ", rules.max_bad_steps)
+                              : cat("; train.", bad.result.finite ? "on_spike" : "on_nonfinite", " is stop");
+  return Error(Blame::numbers, what + why, look);
 }
 
 }  // namespace zt::train

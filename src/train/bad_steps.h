@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
@@ -47,11 +48,18 @@ class BadSteps {
   std::int64_t count_ = 0;
 };
 
-// The Error(numbers) that ends a run at bad step `step`: by a rule, or because there were too many.
-Error bad_step_error(const recipe::Train& rules, const BadSteps& bad, const exec::StepResult& result,
-                     std::int64_t step, const std::string& reason, const std::vector<std::string>& rows);
-
-// "a, b, c and 5 more".
-std::string some_of(const std::vector<std::string>& names);
+// One of them, for people and for events.jsonl.
+struct BadStep {
+  std::int64_t step = 0;
+  const exec::StepResult& result;
+  double loss = 0;
+  std::string reason;             // BadSteps::reason
+  std::vector<std::string> rows;  // stable ids of the batch's rows
+};
+std::string skipped_text(const BadStep& bad);
+std::string rewound_text(const BadStep& bad, std::int64_t back_to);
+nlohmann::ordered_json facts_of(const BadStep& bad);  // loss, grad_norm, rows
+// The Error(numbers) that ends a run there: by a rule, or because there were too many.
+Error bad_step_error(const recipe::Train& rules, const BadSteps& counted, const BadStep& bad);
 
 }  // namespace zt::train

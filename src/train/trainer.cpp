@@ -31,6 +31,7 @@
 #include "train/reports.h"
 #include "train/resuming.h"
 #include "train/run_description.h"
+#include "train/run_export.h"
 #include "train/save_time.h"
 #include "train/saves.h"
 #include "train/setup.h"
@@ -44,6 +45,9 @@ namespace {
 void together(comm::Communicator& comm, const std::function<void()>& work) {
   comm::agree(comm, comm::attempt(work));
 }
+
+// What every rank has found out by itself, at the same step.
+comm::AgreedError agreed(const Error& e) { return {e.blame(), e.problem(), e.hint()}; }
 
 constexpr int kStopped = 75;  // exit status: started again, the run goes on
 
@@ -114,8 +118,7 @@ class Trainer {
   void save();
   void save_on_request();
   void note_saves();
-  bool export_done() const;
-  void export_now();
+  void export_now() { export_model(recipe_, setup_, engine_->params(), comm_); }
   // What checkpoints say of the run: the part that stays as it is, and all of it now.
   checkpoint::RunState lasting_state() const;
   checkpoint::RunState state_now() const;
@@ -162,7 +165,7 @@ int Trainer::run() {
     if (lead())
       log::info(cat("the run in ", recipe_.run.output_dir, " is complete: step ", course_.step(), " of ",
                     course_.steps()));
-    if (!export_done()) export_now();
+    if (!is_exported(recipe_, course_.step(), comm_)) export_now();
     return 0;
   }
   const std::vector<LaunchLine> launch = launch_report(comm_);
@@ -406,34 +409,22 @@ void Trainer::answer_bad_step(const exec::StepResult& result, const StepSamples&
     return;
   }
   const BadSteps::Answer answer = bad_steps_.bad(result.finite);
-  const std::string reason = bad_steps_.reason(result, loss);
-  const std::vector<std::string> rows = row_ids(*setup_.data.train, samples);
-  if (answer == BadSteps::Answer::stop) {
-    const Error why = bad_step_error(recipe_.train, bad_steps_, result, course_.step(), reason, rows);
-    throw comm::AgreedError(why.blame(), why.problem(), why.hint());
-  }
-  if (answer == BadSteps::Answer::skip && scale_.exhausted()) {
-    const Error why = stopped(scale_, course_.step(), result.first_bad);
-    throw comm::AgreedError(why.blame(), why.problem(), why.hint());
-  }
-  const std::int64_t bad_step = course_.step();
-  if (answer == BadSteps::Answer::rewind) rewind();
-  if (!lead()) return;
+  const BadStep bad{course_.step(), result, loss, bad_steps_.reason(result, loss),
+                    row_ids(*setup_.data.train, samples)};
+  if (answer == BadSteps::Answer::stop) throw agreed(bad_step_error(recipe_.train, bad_steps_, bad));
+  if (answer == BadSteps::Answer::skip && scale_.exhausted())
+    throw agreed(stopped(scale_, course_.step(), result.first_bad));
   const bool back = answer == BadSteps::Answer::rewind;
-  const std::string what =
-      back ? cat("step ", bad_step, ": ", reason, "; back to the state after step ", course_.step(),
-                 ", without its rows ", some_of(rows))
-           : cat("step ", bad_step, " was skipped: ", reason, "; its rows are ", some_of(rows));
+  if (back) rewind();
+  if (!lead()) return;
+  const std::string what = back ? rewound_text(bad, course_.step()) : skipped_text(bad);
+  nlohmann::ordered_json facts = facts_of(bad);
+  if (back) facts["back_to"] = course_.step();
   log::warn(what);
-  nlohmann::ordered_json more = {
-      {"loss", std::isfinite(loss) ? nlohmann::ordered_json(loss) : nullptr},
-      {"grad_norm", std::isfinite(result.grad_norm) ? nlohmann::ordered_json(result.grad_norm) : nullptr},
-      {"rows", rows}};
-  if (back) more["back_to"] = course_.step();
   reports_->event(back            ? EventKind::rewind
                   : result.finite ? EventKind::spike
                                   : EventKind::skip,
-                  bad_step, what, more);
+                  bad.step, what, facts);
 }
 
 // Back to the state that is held, and from there on without the samples of the step at hand.
@@ -545,36 +536,6 @@ checkpoint::RunState Trainer::state_now() const {
   s.bad_steps = bad_steps_.state();
   s.loss_scale = scale_.state();
   return s;
-}
-
-// An export that is older than the last checkpoint is of an earlier end, to which steps were added.
-bool Trainer::export_done() const {
-  namespace fs = std::filesystem;
-  std::int64_t done = 0;
-  if (lead()) {
-    std::error_code none;
-    const auto exported = fs::last_write_time(output("export") / "config.json", none);
-    done = none ? 0 : 1;
-    const auto saved = fs::last_write_time(
-        path_of(output("checkpoints"), course_.step(), checkpoint::Phase::whole) / checkpoint::kManifestFile,
-        none);
-    if (!none && exported < saved) done = 0;
-  }
-  comm_.broadcast(&done, sizeof done, 0);
-  return done != 0;
-}
-
-void Trainer::export_now() {
-  if (recipe_.checkpoint.export_model == recipe::Export::never) return;
-  const std::filesystem::path to = output("export");
-  together(comm_, [&] {
-    if (lead())
-      export_weights(to, setup_.source, engine_->params(), *setup_.tokenizer, dtype_of(recipe_.model),
-                     &comm_);
-    else
-      serve_export(engine_->params(), comm_);
-  });
-  if (lead()) log::info(cat("model exported to ", to.string()));
 }
 
 }  // namespace

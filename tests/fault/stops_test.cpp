@@ -90,4 +90,23 @@ TEST_CASE(
   ::unsetenv("ZEROTRAIN_END_TIME");
 }
 
+TEST_CASE("fault: a rank that is stopped while the job starts ends it too, and is named once") {
+  const Way three{3, true};
+  for (const int ms : {0, 50, 150, 300, 600}) {
+    CAPTURE(ms);
+    const FaultDesk desk;
+    const pid_t run = desk.begin(three, {"train.max_steps=1000000", "comm.silence_seconds=3"});
+    const std::vector<pid_t> ranks = FaultDesk::processes(three, run);
+    std::this_thread::sleep_for(std::chrono::milliseconds(ms));
+    ::kill(ranks[std::size_t(ms) % 3], SIGSTOP);
+    const Outcome o = desk.finish(run, 60);
+    CAPTURE(end_of(o.err));
+    CHECK(o.status == 6);
+    CHECK(count(o.err, "error: ") == 1);
+    CHECK(contains(o.err, cat("process ", ranks[std::size_t(ms) % 3])));
+    CHECK(desk.survivors() == "");
+    MESSAGE("stopped after ", ms, " ms: ended after ", o.seconds, " s");
+  }
+}
+
 }  // namespace zt::test

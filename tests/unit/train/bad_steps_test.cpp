@@ -70,14 +70,14 @@ TEST_CASE("bad steps: the error names the step, the reason, the rows, and which 
   result.first_bad = "the gradient of lm_head.weight";
   bad.bad(false);
   const std::vector<std::string> rows = {"a:1", "a:2", "b:1", "b:2", "b:3", "b:4", "b:5", "b:6"};
-  const Error by_rule = bad_step_error(train, bad, result, 7, bad.reason(result, NAN), rows);
+  const Error by_rule = bad_step_error(train, bad, {7, result, NAN, bad.reason(result, NAN), rows});
   CHECK(by_rule.blame() == Blame::numbers);
   CHECK(
       by_rule.problem() ==
       "step 7: the gradient of lm_head.weight is not finite; its rows are a:1, a:2, b:1, b:2, b:3, b:4 and 2 "
       "more; train.on_nonfinite is stop");
   bad.bad(false);
-  const Error by_budget = bad_step_error(train, bad, result, 8, bad.reason(result, NAN), {"a:1"});
+  const Error by_budget = bad_step_error(train, bad, {8, result, NAN, bad.reason(result, NAN), {"a:1"}});
   CHECK(
       by_budget.problem() ==
       "step 8: the gradient of lm_head.weight is not finite; its rows are a:1; it is bad step number 2, and "
