@@ -19,7 +19,7 @@ namespace zt::comm {
 namespace {
 
 // How long MPI_Abort and the launcher may take; then they are ended.
-constexpr int kPatienceSeconds = 10, kPoliteSeconds = 2;
+constexpr int kPatienceSeconds = 10;
 
 std::atomic<bool> ending{false}, ended_here{false};
 std::atomic<void (*)(int)> teller{nullptr};
@@ -131,12 +131,12 @@ bool ends_within(const Process& process, int seconds) {
   return state_of(process) == 0;
 }
 
-// The ranks on this node and the connections to other nodes are the launcher's children.
+// The ranks on this node and the connections to other nodes are the launcher's children. No SIGTERM: a mpirun that waits
+// for a lost node ignores it, or breaks down over it.
 void see_end_of(const Process& launcher) {
   if (ends_within(launcher, kPatienceSeconds)) return;
   const Children children(launcher.id);
-  ::kill(launcher.id, SIGTERM);
-  if (!ends_within(launcher, kPoliteSeconds)) ::kill(launcher.id, SIGKILL);
+  if (state_of(launcher) != 0) ::kill(launcher.id, SIGKILL);
   children.kill();
 }
 

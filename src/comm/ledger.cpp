@@ -4,6 +4,7 @@
 #include <chrono>
 
 #include "base/text.h"
+#include "comm/peers.h"
 
 namespace zt::comm {
 namespace {
@@ -22,6 +23,8 @@ double seconds_since(std::int64_t then) { return double(steady_now() - then) * 1
 }  // namespace
 
 void this_thread_is_beside() { beside = true; }
+
+Place current_place() { return here; }
 
 std::int64_t steady_now() {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(
@@ -63,7 +66,7 @@ void Ledger::heard(const Work& work, const Meeting& meeting) {
 
 std::string text(const Place& place) {
   const std::string name = place.name.data();
-  if (place.op >= 0) {
+  if (place.op >= 0 && !name.empty()) {
     const std::string list = place.step > 0 ? cat("step ", place.step) : "evaluation";
     return cat(list, " #", place.op, " `", name, "`");
   }
@@ -137,7 +140,7 @@ char* write_place(const Ledger& ledger, char* to, char* end) {
   const Meeting meeting = ledger.meeting();
   const Place& place = meeting.inside != 0 ? meeting.place : work.place;
   Writer out{to, end};
-  if (place.op >= 0) {
+  if (place.op >= 0 && place.name[0] != 0) {
     out.put(place.step > 0 ? "step " : "evaluation");
     if (place.step > 0) out.put(place.step);
     out.put(" #");

@@ -1,6 +1,8 @@
 // What each rank of a job is doing, for the question why nothing moves.
 #pragma once
 
+#include <sched.h>
+
 #include <array>
 #include <atomic>
 #include <cstdint>
@@ -13,7 +15,7 @@
 namespace zt::comm {
 
 // A value that one thread writes and any thread reads, without locks: a reader that met a write looks again, and after
-// some tries takes what it has, because in a dying process nobody may finish a write.
+// many tries takes what it has, because in a dying process nobody may finish a write.
 // Source: Boehm 2012, "Can seqlocks get along with programming language memory models?", figure 6.
 template <typename T>
 class Shown {
@@ -30,12 +32,13 @@ class Shown {
     version_.store(before + 2, std::memory_order_release);
   }
   T get() const {
-    constexpr int kTries = 1000;
+    constexpr int kTries = 10000;
     std::array<std::uint64_t, kWords> words;
     for (int i = 0; i < kTries; ++i) {
       const std::uint64_t before = version_.load(std::memory_order_acquire);
       for (std::size_t w = 0; w < kWords; ++w) words[w] = words_[w].load(std::memory_order_acquire);
       if (before % 2 == 0 && version_.load(std::memory_order_relaxed) == before) break;
+      ::sched_yield();  // the writer may have lost its core
     }
     T value;
     std::memcpy(static_cast<void*>(&value), words.data(), sizeof value);

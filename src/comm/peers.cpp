@@ -46,9 +46,12 @@ Error failed_error(int rank, const std::vector<int>& failed, const char* operati
 }
 
 Error mismatch_error(int rank, const Call& mine, int other, const Call& theirs) {
+  const auto told = [](const Call& call) {
+    const std::string where = text(call.place);
+    return cat(call.operation, " over ", call.bytes, " bytes", where.empty() ? "" : cat(" (", where, ")"));
+  };
   return Error(Blame::bug,
-               cat("rank ", rank, " is in ", mine.operation, " over ", mine.bytes, " bytes while rank ",
-                   other, " is in ", theirs.operation, " over ", theirs.bytes, " bytes"));
+               cat("rank ", rank, " is in ", told(mine), " while rank ", other, " is in ", told(theirs)));
 }
 
 Patience::Patience(double timeout_seconds)

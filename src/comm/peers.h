@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "comm/ledger.h"
 
 namespace zt::comm {
 
@@ -27,10 +28,14 @@ Error failed_error(int rank, const std::vector<int>& failed, const char* operati
 // Whether this process has made such an error: then what ends it is not the job's first cause.
 bool another_failed_before();
 
-// Two ranks are in different collectives: which, and over how many bytes.
+// Where the calling thread is, as it last told its ledger.
+Place current_place();
+
+// Two ranks are in different collectives: which, over how many bytes, and of which place in the program.
 struct Call {
   const char* operation;
   std::int64_t bytes;
+  Place place = current_place();
 };
 Error mismatch_error(int rank, const Call& mine, int other, const Call& theirs);
 

@@ -39,9 +39,9 @@ struct World {
   std::exception_ptr cause;
   int cause_rank = -1;
 
-  // With the mutex held. The first cause stays.
+  // With the mutex held. The first cause stays; the rank whose it is may know more of it later.
   void fail(int rank, std::exception_ptr error) {
-    if (cause == nullptr) {
+    if (cause == nullptr || cause_rank == rank) {
       cause = std::move(error);
       cause_rank = rank;
     }
@@ -112,13 +112,15 @@ class Threads : public Communicator {
   void come_together(const char* operation);
   void stop_if_failed(const char* operation) const;
   std::vector<int> ended_before(std::int64_t meeting) const;
-  [[noreturn]] void give_up(const Error& error);
+  template <typename Kind>
+  [[noreturn]] void give_up(const Kind& error);
 
   std::shared_ptr<Group> group_;
 };
 
 // With the mutex held.
-void Threads::give_up(const Error& error) {
+template <typename Kind>
+void Threads::give_up(const Kind& error) {
   group_->world->fail(world_rank(), std::make_exception_ptr(error));
   throw error;
 }

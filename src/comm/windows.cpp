@@ -46,9 +46,13 @@ static_assert(std::atomic<std::int64_t>::is_always_lock_free, "counters are shar
 
 // Which collective a slot belongs to.
 struct alignas(kAlignment) Label {
-  std::array<char, 24> operation;
+  std::array<char, 20> operation;
+  std::int32_t step;
   std::int64_t bytes;
+  std::int32_t op;
+  std::array<char, 28> name;
 };
+static_assert(sizeof(Label) == kAlignment);
 
 // The start of a window; slots follow.
 struct Header {
@@ -181,6 +185,9 @@ void Windows::put_label(const Call& call, std::int64_t round) {
   Label& label = header(rank()).labels[std::size_t((before_ + round) % kSlots)];
   std::strncpy(label.operation.data(), call.operation, label.operation.size() - 1);
   label.bytes = call.bytes;
+  label.step = std::int32_t(call.place.step);
+  label.op = std::int32_t(call.place.op);
+  std::copy_n(call.place.name.begin(), label.name.size() - 1, label.name.begin());
 }
 
 void Windows::check_labels(const Call& call, std::int64_t round) {
@@ -190,8 +197,9 @@ void Windows::check_labels(const Call& call, std::int64_t round) {
         (std::strcmp(label.operation.data(), call.operation) == 0 && label.bytes == call.bytes))
       continue;
     note_failure();
-    throw mismatch_error(ranks_->in_job(rank()), call, ranks_->in_job(r),
-                         {label.operation.data(), label.bytes});
+    throw mismatch_error(
+        ranks_->in_job(rank()), call, ranks_->in_job(r),
+        {label.operation.data(), label.bytes, Place::of(label.name.data(), label.step, label.op)});
   }
 }
 

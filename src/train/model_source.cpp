@@ -135,6 +135,7 @@ static void send_shares(const Wish& wish, const shard::ParamStore& store, comm::
 }
 
 void serve_export(const shard::ParamStore& store, comm::Communicator& comm) {
+  comm.doing("exporting");
   std::vector<float> piece(kPiece);
   Wish wish;
   while (true) {
@@ -156,6 +157,7 @@ std::map<std::string, std::string> export_companions(const ModelSource& source,
 void export_weights(const std::filesystem::path& to, const ModelSource& source,
                     const shard::ParamStore& store, const text::Tokenizer& tokenizer, Dtype dtype,
                     comm::Communicator* comm) {
+  if (comm != nullptr) comm->doing("exporting");
   std::vector<float> piece(kPiece);
   const exchange::TensorReader read = [&](const spec::TensorSpec& tensor, std::int64_t first,
                                           std::int64_t count, void* dst, Dtype dst_dtype) {

@@ -76,6 +76,7 @@ class Busy {
 }  // namespace
 
 void Saves::begin_anew(checkpoint::RunState state) {
+  comm_.doing(cat("saving step ", state.step));
   busy_seconds_ = 0;
   std::optional<Busy> busy(busy_seconds_);
   const OwnedState owned(model_, store_);
@@ -96,6 +97,7 @@ void Saves::begin_anew(checkpoint::RunState state) {
 }
 
 void Saves::commit() {
+  comm_.doing(cat("completing the save of step ", state_.step));
   attempt(state_.step, [this] { commit_written(); });
 }
 

@@ -132,12 +132,15 @@ std::optional<Setup> open_on_all(const recipe::Recipe& r, Use use, const Ranks& 
                                  comm::Communicator& comm, const std::function<bool()>& stops) {
   Setup s;
   const bool training = use != Use::evaluation;
+  comm.doing("reading the model");
   comm::agree(comm, comm::attempt([&] { s = open_without_data(r, use, ranks); }));
+  comm.doing("preparing the data");
   data::Share share = share_of_preparation(comm);
   share.stops = stops;
   std::optional<data::TokenFolders> prepared;
   work_and_wait(comm, [&] { prepared = data::prepare_data(r.data, s.rendering(), share, training); });
   if (on_any_rank(comm, !prepared)) return std::nullopt;
+  comm.doing("opening the data");
   work_and_wait(comm, [&] { s.data = data::open_data(r.data, s.rendering(), *prepared, training); });
   comm::require_same(comm,
                      digest_of(cat(s.source.config.dump(), s.tokenizer->fingerprint(),

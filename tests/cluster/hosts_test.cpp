@@ -42,12 +42,12 @@ TEST_CASE(
     CAPTURE(count);
     const FaultDesk desk;
     const Nodes nodes(desk, count);
-    const Outcome o = nodes.train(2, {});
+    const Outcome o = nodes.train(2, {"train.global_batch_size=12"});
     REQUIRE_MESSAGE(o.status == 0, end_of(o.err));
     CHECK(contains(o.err, "mpi (messages)"));
     for (int n = 0; n < count; ++n) CHECK(contains(o.err, Nodes::address(n)));
     CHECK_FALSE(contains(o.err, "no sign of life"));
-    desk.good({2 * count, true}, {"run.output_dir=one"});
+    desk.good({2 * count, true}, {"run.output_dir=one", "train.global_batch_size=12"});
     for (const char* number : {"loss", "grad_norm", "batch_hash", "eval_loss"})
       CHECK(desk.field("out", number) == desk.field("one", number));
     CHECK((desk.weights("out") == desk.weights("one")));
@@ -125,6 +125,7 @@ TEST_CASE(
                         own_limit ? "comm.silence_seconds=30" : "comm.silence_seconds=4"};
     const pid_t run = nodes.begin(2, sets);
     REQUIRE(desk.wait_for_step("out", step));
+    REQUIRE(desk.wait_for(FaultDesk::step_folder("out", 2) + "/manifest.json", ""));
     nodes.cut(cut);
     const Outcome o = desk.finish(run, 60);
     const std::string left = desk.survivors(15);
@@ -146,10 +147,10 @@ TEST_CASE(
               .verify()
               .empty());
     const std::string more = cat("train.max_steps=", std::max<std::int64_t>(desk.last_step("out") + 3, 6));
-    const Outcome on = nodes.train(2, {more});
+    const Outcome on = nodes.train(2, {more, "train.global_batch_size=12"});
     CHECK_MESSAGE(on.status == 0, end_of(on.err));
     CHECK(contains(on.err, "going on after step "));
-    desk.good({4, true}, {more, "run.output_dir=straight"});
+    desk.good({4, true}, {more, "train.global_batch_size=12", "run.output_dir=straight"});
     CHECK(desk.field("out", "loss") == desk.field("straight", "loss"));
     CHECK((desk.weights("out") == desk.weights("straight")));
   }
@@ -159,8 +160,10 @@ TEST_CASE("cluster: a rank of another node that is stopped is named with its hos
   ZT_NEEDS_NODES();
   const FaultDesk desk;
   const Nodes nodes(desk, 2);
-  const pid_t run = nodes.begin(2, {"train.max_steps=1000000", "comm.silence_seconds=4"});
+  const pid_t run =
+      nodes.begin(2, {"train.max_steps=1000000", "train.global_batch_size=12", "comm.silence_seconds=4"});
   REQUIRE(desk.wait_for_step("out", 4));
+  REQUIRE(desk.wait_for(FaultDesk::step_folder("out", 2) + "/manifest.json", ""));
   const pid_t process = nodes.process_of(3);
   REQUIRE(process > 0);
   ::kill(process, SIGSTOP);

@@ -38,7 +38,8 @@ inline const Words kEndless = {"train.max_steps=1000000"};
 // How a run is started.
 struct Way {
   int ranks = 1;
-  bool launched = false;  // by mpirun; else virtual ranks
+  bool launched = false;   // by mpirun; else virtual ranks
+  Words environment = {};  // NAME=VALUE, of the ranks alone
   std::string name() const {
     return ranks == 1 && !launched ? "alone" : cat(launched ? "mpirun -n " : "--ranks ", ranks);
   }
@@ -58,6 +59,10 @@ class FaultDesk : public Desk {
     write("recipe.yaml", kTinyRecipe);
     write("text.txt", lines_of_text(60));
   }
+  // What a failed test has left running.
+  ~FaultDesk() {
+    for (const pid_t process : processes_here()) ::kill(process, SIGKILL);
+  }
 
   static std::string lines_of_text(int count) {
     std::string text;
@@ -74,6 +79,11 @@ class FaultDesk : public Desk {
       command = {launcher(),      "--mca", "btl_vader_backing_directory",
                  path().string(), "--mca", "orte_tmpdir_base",
                  path().string(), "-n",    cat(way.ranks)};
+    if (!way.launched && !way.environment.empty()) command.push_back("env");
+    for (const std::string& variable : way.environment) {
+      if (way.launched) command.push_back("-x");
+      command.push_back(variable);
+    }
     command.push_back(binary());
     if (!way.launched && way.ranks > 1) append(command, {"--ranks", cat(way.ranks)});
     append(command, {"--recipe", "recipe.yaml"});
@@ -125,6 +135,41 @@ class FaultDesk : public Desk {
     return o;
   }
 
+  // The processes that this desk's commands have started, and theirs: they have its path in their environment.
+  std::vector<pid_t> processes_here() const {
+    std::vector<pid_t> found;
+    std::error_code ignored;
+    for (fs::directory_iterator it("/proc", ignored), end; !ignored && it != end; it.increment(ignored)) {
+      const int process = std::atoi(it->path().filename().c_str());
+      if (process > 0 && has_variable(process, cat("ZEROTRAIN_CACHE=", (path() / "cache").string())))
+        found.push_back(process);
+    }
+    return found;
+  }
+  static bool has_variable(pid_t process, const std::string& variable) {
+    std::ifstream in(cat("/proc/", process, "/environ"), std::ios::binary);
+    for (std::string text; std::getline(in, text, '\0');)
+      if (text == variable) return true;
+    return false;
+  }
+  // Waits a little: who ends the launcher sees its end before its own. Kills what is left then, and names it.
+  std::string survivors(double patience_seconds = 3) const {
+    std::vector<pid_t> left = processes_here();
+    for (int i = 0; i < patience_seconds * 20 && !left.empty(); ++i) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));
+      left = processes_here();
+    }
+    std::string names;
+    for (const pid_t process : left) {
+      std::ifstream in(cat("/proc/", process, "/comm"));
+      std::string name;
+      std::getline(in, name);
+      names += cat(names.empty() ? "" : ", ", process, " ", name);
+      ::kill(process, SIGKILL);
+    }
+    return names;
+  }
+
   // The last whole line of a run's metrics that tells of a step; 0 before the first.
   std::int64_t last_step(const std::string& folder) const {
     std::int64_t step = 0;
@@ -137,7 +182,7 @@ class FaultDesk : public Desk {
   }
   // Waits until a step from `step` on has been measured.
   bool wait_for_step(const std::string& folder, std::int64_t step) const {
-    for (int i = 0; i < 20000; ++i) {
+    for (int i = 0; i < 60000; ++i) {
       if (last_step(folder) >= step) return true;
       std::this_thread::sleep_for(std::chrono::milliseconds(2));
     }
