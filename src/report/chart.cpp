@@ -94,12 +94,18 @@ std::string plain_text(double value, int places) {
                                     : fmt::format("{:.{}f}", value, places);
 }
 
+// "16.00 MiB" -> "16 MiB".
+std::string without_zeros(std::string text) {
+  const std::size_t at = text.find(".00 ");
+  return at == std::string::npos ? text : text.erase(at, 3);
+}
+
 std::string axis_text(double value, double step, Unit unit) {
   switch (unit) {
     case Unit::plain:
     case Unit::per_second: return plain_text(value, decimals(step));
     case Unit::percent: return fmt::format("{:.{}f} %", 100 * value, decimals(100 * step));
-    case Unit::bytes: return value == 0 ? "0" : human_bytes(std::llround(value));
+    case Unit::bytes: return value == 0 ? "0" : without_zeros(human_bytes(std::llround(value)));
     case Unit::seconds: return value == 0 ? "0" : plan::time_text(value);
   }
   return "";

@@ -46,7 +46,8 @@ constexpr const char* kRules = R"(
 .keys{display:flex;flex-wrap:wrap;gap:2px 18px;margin:2px 0;font-size:14px;color:var(--ink)}
 .keys span,.keys label{display:inline-flex;align-items:center;gap:7px}
 .keys svg{width:34px;height:10px;flex:none;display:block}
-.keys.runs{position:sticky;top:0;background:var(--ground);padding:8px 0;font-size:15px;z-index:2;
+td:last-child{min-width:12em}
+.keys.runs{max-width:none;position:sticky;top:0;background:var(--ground);padding:8px 0;font-size:15px;z-index:2;
   border-bottom:1px solid var(--line)}
 .keys input{margin:0;accent-color:var(--soft);display:none}
 .script .keys input{display:inline}

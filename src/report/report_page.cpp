@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <map>
 
 #include "base/error.h"
 #include "base/text.h"
@@ -138,7 +137,7 @@ class Charts {
         chart.series.push_back(s);
       }
       for (const Event& event : runs_[i].events)
-        if (event.kind != "start")
+        if (event.kind != "start" && event.kind != "done")
           chart.marks.push_back({int(i), css_class(event.kind), event.step, words(i, event)});
     }
     return chart_html(chart, range_);
@@ -174,7 +173,7 @@ std::string status_of(const Run& run) {
   const Event& last = run.events.back();
   if (last.kind == "done") return cat("done: ", steps);
   if (last.kind == "failed") return cat("failed at ", steps, ": ", last.text);
-  if (last.kind == "stop") return cat("stopped at ", steps, ": ", last.text);
+  if (last.kind == "stop") return cat("stopped: ", last.text);
   return cat("at ", steps, "; the folder notes no end, so the run goes on or was killed");
 }
 
@@ -271,10 +270,9 @@ void add_step(const Run& run, std::size_t number, bool several, std::size_t* roo
 }
 
 std::string event_counts(const Run& run) {
-  std::map<std::string, std::int64_t> counts;
-  for (const Event& event : run.events) ++counts[event.kind];
   std::string out;
-  for (const auto& [kind, count] : counts) out += cat(out.empty() ? "" : ", ", with_commas(count), " ", kind);
+  for (const auto& [kind, count] : run.event_counts)
+    out += cat(out.empty() ? "" : ", ", with_commas(count), " ", kind);
   return out;
 }
 
@@ -415,7 +413,8 @@ std::string report_page(const std::vector<Run>& runs) {
   page.footer =
       "Curves of long runs show the mean of neighbouring steps, in a band from the lowest to the highest of "
       "them. "
-      "Short lines at the bottom of a curve are checkpoints, red ones trouble, green ones starts and ends.";
+      "Short lines at the bottom of a curve are checkpoints, red ones trouble, green ones where the run "
+      "stopped or went on.";
   return plan_page(page);
 }
 

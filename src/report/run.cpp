@@ -162,6 +162,9 @@ void read_events(Run* run) {
     const auto step = json.find("step");
     Event event = {text_of(json, "time"), text_of(json, "event"), text_of(json, "text"), 0};
     if (step != json.end() && step->is_number_integer()) event.step = step->get<std::int64_t>();
+    constexpr std::size_t kMostKinds = 40;
+    if (run->event_counts.size() < kMostKinds || run->event_counts.contains(event.kind))
+      ++run->event_counts[event.kind];
     run->events.push_back(std::move(event));
     ++run->events_in_all;
     if (run->events.size() > kFirstEvents + 2 * kLastEvents)

@@ -5,6 +5,7 @@
 #include <array>
 #include <cstdint>
 #include <filesystem>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
@@ -61,8 +62,9 @@ struct Run {
   std::vector<SetAside> set_aside;
   std::vector<Event> events;  // the first and the last ones, where there are very many
   std::int64_t events_in_all = 0;
-  nlohmann::ordered_json facts;  // run.json; null where there is none
-  std::string recipe;            // recipe.yaml; empty where there is none
+  std::map<std::string, std::int64_t> event_counts;  // of all of them, by kind
+  nlohmann::ordered_json facts;                      // run.json; null where there is none
+  std::string recipe;                                // recipe.yaml; empty where there is none
   std::optional<exec::PlayedStep> trace;
   std::vector<std::string> notes;  // what could not be read, and why
 
