@@ -87,6 +87,28 @@ TEST_CASE(
   }
 }
 
+// bug-kinds B74: the shared memory of a container. Open MPI's own failure would leave a rank waiting.
+TEST_CASE("cluster: ranks whose shared memory is too small send messages, say so, and compute the same") {
+  ZT_NEEDS_SLURM();
+  const FaultDesk desk;
+  const auto train = [&desk](const std::string& before, const std::string& folder) {
+    return desk.finish(desk.start_command({"unshare", "--mount", "sh", "-c",
+                                           cat(before, "exec ", Desk::launcher(), " -n 2 ", Desk::binary(),
+                                               " --recipe recipe.yaml --set run.output_dir=", folder)}),
+                       60);
+  };
+  const Outcome large = train("", "large"),
+                small = train("mount -t tmpfs -o size=512k none /dev/shm && ", "small");
+  REQUIRE_MESSAGE(large.status == 0, end_of(large.err));
+  REQUIRE_MESSAGE(small.status == 0, end_of(small.err));
+  CHECK(contains(large.err, "mpi (shared windows)"));
+  CHECK_FALSE(contains(large.err, "of /dev/shm, which has"));
+  CHECK(contains(small.err, "mpi (messages)"));
+  CHECK(contains(small.err, "of /dev/shm, which has 512.00 KiB free"));
+  CHECK(contains(small.err, "--shm-size"));
+  CHECK(desk.field("small", "loss") == desk.field("large", "loss"));
+}
+
 TEST_CASE("cluster: an error is the job's status and does not queue it again") {
   ZT_NEEDS_SLURM();
   const FaultDesk desk;

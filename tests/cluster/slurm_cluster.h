@@ -105,9 +105,11 @@ class SlurmCluster {
     REQUIRE_MESSAGE(came, cat("job ", job, " is ", field(job, "JobState"), ", not ", state, "\n",
                               desk_.has(output) ? end_of(desk_.read(output)) : "(no output)"));
   }
-  // SLURM holds a job that was queued again for two minutes; this ends that.
+  // SLURM holds a job that was queued again for two minutes; this ends that. Not before what is left of the job has
+  // gone, whose last message would be taken for the new start's.
   void start_now(const std::string& job) const {
     require_state(job, "PENDING");
+    for (int i = 0; i < 300 && !processes("slurmstepd").empty(); ++i) sleep_ms(100);
     const Outcome o = run({"scontrol", "update", "jobid=" + job, "StartTime=now"});
     REQUIRE_MESSAGE(o.status == 0, o.err);
   }
