@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
@@ -32,9 +33,26 @@ Json json_of(const std::vector<Example>& examples) {
   return list;
 }
 
+[[noreturn]] void refuse_notes() {
+  throw Error(
+      Blame::data, "a token cache is damaged: its notes are not what this program writes",
+      "delete the cache folder (ZEROTRAIN_CACHE, or ~/.cache/zerotrain); it is made again from the text");
+}
+
+// Counts of rows and places in files. Chunks' numbers are added up, so there is a bound.
+std::int64_t number_in(const Json& value, std::int64_t most = std::int64_t{1} << 48) {
+  if (!value.is_number_integer()) refuse_notes();
+  const auto number = value.get<std::int64_t>();
+  if (number < 0 || number > most) refuse_notes();
+  return number;
+}
+
 std::vector<Example> examples_of(const Json& list) {
+  constexpr std::int64_t kMostFiles = std::numeric_limits<std::int32_t>::max();
   std::vector<Example> examples;
-  for (const Json& e : list) examples.push_back({e.at(0), e.at(1), e.at(2), e.at(3)});
+  for (const Json& e : list)
+    examples.push_back({static_cast<std::int32_t>(number_in(e.at(0), kMostFiles)), number_in(e.at(1)),
+                        number_in(e.at(2)), e.at(3)});
   return examples;
 }
 
@@ -56,15 +74,19 @@ std::string ChunkNotes::json() const {
 ChunkNotes ChunkNotes::parse(const std::string& json) {
   ChunkNotes notes;
   if (json.empty()) return notes;
-  const Json j = Json::parse(json);
-  notes.rows = j.at("rows");
-  notes.trained = j.at("trained");
-  notes.untrained = j.at("untrained");
-  notes.faulty = j.at("faulty");
-  notes.cut = j.at("cut");
-  notes.had_bom = j.at("had_bom");
-  notes.untrained_at = examples_of(j.at("untrained_at"));
-  notes.faults = examples_of(j.at("faults"));
+  try {
+    const Json j = Json::parse(json);
+    notes.rows = number_in(j.at("rows"));
+    notes.trained = number_in(j.at("trained"));
+    notes.untrained = number_in(j.at("untrained"));
+    notes.faulty = number_in(j.at("faulty"));
+    notes.cut = j.at("cut");
+    notes.had_bom = j.at("had_bom");
+    notes.untrained_at = examples_of(j.at("untrained_at"));
+    notes.faults = examples_of(j.at("faults"));
+  } catch (const Json::exception&) {
+    refuse_notes();
+  }
   return notes;
 }
 
@@ -80,7 +102,8 @@ void ChunkNotes::add(const ChunkNotes& other) {
 }
 
 std::string text_of(const Job& job, const Example& e) {
-  std::string text = job.files.at(static_cast<std::size_t>(e.file)).path.string();
+  const auto file = static_cast<std::size_t>(e.file);  // as a cache says it
+  std::string text = file < job.files.size() ? job.files[file].path.string() : cat("file ", e.file);
   if (e.line > 0) text += cat(":", e.line);
   if (e.column > 0) text += cat(":", e.column);
   return e.reason.empty() ? text : cat(text, ": ", e.reason);

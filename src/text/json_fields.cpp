@@ -13,9 +13,32 @@ namespace {
   throw Error(Blame::model, cat(where, ".", key, " ", fault));
 }
 
+// Sequences of normalizers and their like are read by functions that call themselves; real files nest some ten levels.
+constexpr int kMaxDepth = 64;
+
+// Brackets outside of strings; of text that is no JSON it says anything.
+bool nests_too_deep(std::string_view text) {
+  int depth = 0;
+  bool quoted = false;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (quoted && c == '\\')
+      ++i;
+    else if (c == '"')
+      quoted = !quoted;
+    else if (!quoted && (c == '[' || c == '{') && ++depth > kMaxDepth)
+      return true;
+    else if (!quoted && (c == ']' || c == '}'))
+      --depth;
+  }
+  return false;
+}
+
 }  // namespace
 
 Json parse_json(const std::string& text, const std::string& file_name) {
+  if (nests_too_deep(text))
+    throw Error(Blame::model, cat(file_name, " nests deeper than ", kMaxDepth, " levels"));
   try {
     Json parsed = Json::parse(text);
     if (!parsed.is_object()) throw Error(Blame::model, cat(file_name, " must hold a JSON object"));
@@ -23,6 +46,8 @@ Json parse_json(const std::string& text, const std::string& file_name) {
   } catch (const Json::parse_error& e) {
     throw Error(Blame::model, cat(file_name, " is not valid JSON near byte ", e.byte, " of ", text.size()),
                 "is the file complete? a Git LFS pointer or a broken download looks like this");
+  } catch (const Json::out_of_range&) {
+    throw Error(Blame::model, cat(file_name, " holds a number that is too large for any use"));
   }
 }
 

@@ -10,7 +10,8 @@ namespace zt::text {
 
 using Json = nlohmann::json;
 
-// Parses a whole file's text. Throws Error(model) that names the file and the offset of the fault.
+// Parses a whole file's text. Throws Error(model) that names the file and the offset of the fault, or that it nests deeper
+// than 64 levels.
 Json parse_json(const std::string& text, const std::string& file_name);
 
 // All throw Error(model); `where` names the object in messages. Absent and null are the same.

@@ -194,6 +194,28 @@ TEST_CASE(
   }
 }
 
+// bug-kinds B62: the writer of the last save takes five seconds longer than the run.
+TEST_CASE(
+    "fault: a run waits for the writer of its last save, whose checkpoint is the one a synchronous save "
+    "makes") {
+  const FaultDesk desk;
+  desk.good(kTwo, tiny_run("false", 4));
+  Words sets = tiny_run("true", 4);
+  sets.push_back("run.output_dir=slow");
+  {
+    const FaultyDisk disk("fsync step-00000004.partial/rank-00001 -5 0");
+    const Outcome o = desk.good(kTwo, sets);
+    CHECK(o.seconds > 5);
+    CHECK(contains(o.err, "checkpoint of step 4 saved"));
+  }
+  check_all_good(desk, "slow");
+  CHECK(desk.steps("slow") == std::vector<std::int64_t>{2, 4});
+  CHECK_FALSE(desk.has_partial("slow"));
+  for (const char* const rank : {"/rank-00000-of-00002.h5", "/rank-00001-of-00002.h5"})
+    CHECK(desk.read(FaultDesk::step_folder("slow", 4) + rank) ==
+          desk.read(FaultDesk::step_folder("out", 4) + rank));
+}
+
 TEST_CASE("fault: a file system without locks is refused at once, with the setting that helps") {
   for (const int error : {ENOLCK, EOPNOTSUPP, ENOSYS}) {
     for (const Way& way : {kAlone, kTwoLaunched}) {

@@ -1,6 +1,7 @@
 // Promises that every reader of files keeps, whatever the file holds.
 #pragma once
 
+#include <signal.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -56,12 +57,20 @@ bool survives(std::size_t size, Bound bound, Blame blame, Read read) {
   return good;
 }
 
-// A folder in memory that is gone with the program.
+// A folder in memory that is gone with the program; what a program left that died is removed by the next one.
 class Folder {
  public:
   Folder() {
-    std::string name = std::filesystem::is_directory("/dev/shm") ? "/dev/shm" : "/tmp";
-    name += "/zerotrain-fuzz-XXXXXX";
+    const std::string place = std::filesystem::is_directory("/dev/shm") ? "/dev/shm" : "/tmp";
+    const std::string prefix = "zerotrain-fuzz-";
+    for (const auto& entry : std::filesystem::directory_iterator(place)) {
+      const std::string found = entry.path().filename();
+      if (!found.starts_with(prefix)) continue;
+      const int process = std::atoi(found.c_str() + prefix.size());
+      std::error_code ignored;
+      if (process > 0 && ::kill(process, 0) != 0) std::filesystem::remove_all(entry.path(), ignored);
+    }
+    std::string name = place + "/" + prefix + std::to_string(::getpid()) + "-XXXXXX";
     FUZZ_CHECK(::mkdtemp(name.data()) != nullptr);
     path_ = name;
   }

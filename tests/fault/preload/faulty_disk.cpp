@@ -1,6 +1,6 @@
 // A disk that fails as told, loaded before the system's library (LD_PRELOAD). ZEROTRAIN_TEST_DISK is a list of rules
 // "CALL PART ERRNO SKIP;...": when CALL (write, fsync, close, rename, flock, mkdir) is about a path that holds PART, it fails
-// with the error number, after SKIP calls that go well. A failing close closes; nothing else is done.
+// with the error number, after SKIP calls that go well. A failing close closes; nothing else is done. A negative number makes the call wait so many seconds and then go well.
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <sys/file.h>
@@ -44,6 +44,10 @@ bool fails(const char* call, const char* path) {
     Rule& r = rules[i];
     if (std::strcmp(r.call, call) != 0 || std::strstr(path, r.part) == nullptr) continue;
     if (r.seen++ < r.skip) continue;
+    if (r.error < 0) {
+      ::sleep(static_cast<unsigned>(-r.error));
+      continue;
+    }
     errno = r.error;
     return true;
   }

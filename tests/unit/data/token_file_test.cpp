@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "data/preparation.h"
 #include "device/arena.h"
 #include "support/paths.h"
 
@@ -200,6 +201,35 @@ TEST_CASE("token file: the cache folder follows the environment") {
   ::setenv("ZEROTRAIN_CACHE", cache.c_str(), 1);
   ::setenv("XDG_CACHE_HOME", xdg.c_str(), 1);
   ::setenv("HOME", home.c_str(), 1);
+}
+
+TEST_CASE("token file: notes that no run of ours has written are damage, whatever is in them") {
+  ChunkNotes notes;
+  notes.rows = 7;
+  notes.faulty = 1;
+  notes.faults = {{0, 3, 4, "not \xff UTF-8"}};
+  const std::string good = notes.json();
+  CHECK(ChunkNotes::parse(good).rows == 7);
+  CHECK(ChunkNotes::parse(good).faults.at(0).line == 3);
+  CHECK(ChunkNotes::parse("").rows == 0);
+  const auto with = [&](const char* from, const std::string& to) {
+    std::string text = good;
+    return text.replace(text.find(from), std::string(from).size(), to);
+  };
+  for (const std::string& bad :
+       {std::string("{"), std::string("[]"), std::string("null"), std::string("{}"), good.substr(1),
+        with("7", "-1"), with("7", "1e300"), with("7", "\"7\""), with("7", "9223372036854775807"),
+        with("\"rows\"", "\"row\""), with("[[0,3,4", "[[4294967296,3,4"), with("[[0,3,4", "[[0,3"),
+        with("[[0,3,4", "[[-1,3,4"), with("[[0,3,4", "[[0.5,3,4"), std::string(100'000, '[')}) {
+    CAPTURE(bad.substr(0, 200));
+    try {
+      ChunkNotes::parse(bad);
+      FAIL("it was taken");
+    } catch (const Error& e) {
+      CHECK(e.blame() == Blame::data);
+      CHECK(e.problem() == "a token cache is damaged: its notes are not what this program writes");
+    }
+  }
 }
 
 }  // namespace

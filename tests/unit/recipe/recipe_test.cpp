@@ -47,8 +47,9 @@ TEST_CASE("a scalar is what its key's type says: 1e-5 is a number, no is not fal
   CHECK(error_of(kSmall + "model2: 1\n") != "no error");
   CHECK(has(error_of(kSmall + "run: {deterministic: no}\n"),
             "line 5: run.deterministic must be true or false, is 'no'"));
-  CHECK(has(error_of(kSmall + "comm: no\n"),
-            "line 5: comm must be a section with keys among timeout_seconds, lanes; is 'no'"));
+  CHECK(
+      has(error_of(kSmall + "comm: no\n"),
+          "line 5: comm must be a section with keys among timeout_seconds, silence_seconds, lanes; is 'no'"));
   CHECK(has(error_of(kSmall + "memory: {recompute: no}\n"),
             "memory.recompute must be none, full, sqrt or selective, or {every: k}, is 'no'"));
   CHECK(has(error_of(kSmall + "lr_schedule: {warmup_steps: 10.5}\n"),

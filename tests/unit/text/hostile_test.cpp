@@ -21,6 +21,30 @@ std::string refusal_with(const std::string& path, const TestJson& value) {
 
 }  // namespace
 
+TEST_CASE("hostile: files that nest without end are refused before they are read") {
+  const auto nested = [](int levels) {
+    std::string text =
+        "{\"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 0}, \"merges\": []}, \"normalizer\": ";
+    for (int i = 0; i < levels; ++i) text += "{\"type\": \"Sequence\", \"normalizers\": [";
+    for (int i = 0; i < levels; ++i) text += "]}";
+    return text + "}";
+  };
+  CHECK(refusal(nested(200'000)).find("tokenizer.json nests deeper than 64 levels") != std::string::npos);
+  CHECK(refusal(nested(32)).find("tokenizer.json nests deeper than 64 levels") != std::string::npos);
+  CHECK(refusal(nested(31)).find("nests deeper") == std::string::npos);
+  // Brackets in texts don't count.
+  TestJson d = good();
+  d["added_tokens"].push_back(added(4, std::string(100, '[') + "\\\"{"));
+  CHECK(refusal(d.dump()) == "");
+}
+
+TEST_CASE("hostile: a number beyond all bounds is refused as such") {
+  for (const char* const number : {"1e999", "-1e999"}) {
+    CHECK(refusal(std::string("{\"version\": ") + number + "}")
+              .find("tokenizer.json holds a number that is too large") != std::string::npos);
+  }
+}
+
 TEST_CASE("hostile: merges.txt that is not UTF-8 is refused with the place") {
   const test::ScratchDir dir;
   dir.write("vocab.json", R"({"a": 0, "b": 1, "ab": 2})");
@@ -148,11 +172,12 @@ TEST_CASE("hostile: a flood of faulty merges is told in a few lines") {
 
 TEST_CASE("hostile: deep nesting is refused") {
   std::string deep = R"({"type":"NFC"})";
-  for (int i = 0; i < 100; ++i) deep = R"({"type":"Sequence","normalizers":[)" + deep + "]}";
+  for (int i = 0; i < 24; ++i) deep = R"({"type":"Sequence","normalizers":[)" + deep + "]}";
   TestJson d = good();
   d["normalizer"] = TestJson::parse(deep);
   CHECK(refusal(d.dump()).find("nested deeper than") != std::string::npos);
-  CHECK(refusal(std::string(1 << 20, '[')).find("is not valid JSON") != std::string::npos);
+  CHECK(refusal(std::string(1 << 20, '[')).find("nests deeper than 64 levels") != std::string::npos);
+  CHECK(refusal(std::string(1 << 20, ' ') + "[").find("is not valid JSON") != std::string::npos);
 }
 
 TEST_CASE("hostile: missing folders and files are told apart") {
