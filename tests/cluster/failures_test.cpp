@@ -49,4 +49,31 @@ TEST_CASE("cluster: a sweep is an array job; each task has its line's settings a
   CHECK(contains(desk.read("sweep-3.out"), "rates.txt has no line 3"));
 }
 
+// The last task of an array has the array's own number; its requeue must not be that of all.
+TEST_CASE("cluster: a task of a sweep saves and queues itself again, and the others train on") {
+  ZT_NEEDS_SLURM();
+  const FaultDesk desk;
+  const SlurmCluster cluster(desk);
+  desk.write("rates.txt", "--set run.output_dir=runs/a\n--set run.output_dir=runs/b\n");
+  const std::string job =
+      cluster.submit({"--array=1-2", "--ntasks-per-node=1"}, SlurmCluster::scripts() / "sweep.sbatch",
+                     {"recipe.yaml", "rates.txt", "--set", "train.max_steps=1000000", "--set",
+                      "checkpoint.every_steps=1000000"},
+                     "sweep-%a.out");
+  REQUIRE(desk.wait_for_step("runs/a", 5));
+  REQUIRE(desk.wait_for_step("runs/b", 5));
+  REQUIRE(cluster.run({"scancel", "--batch", "--signal=USR1", job + "_2"}).status == 0);
+  cluster.require_state(job + "_2", "PENDING", 60, "sweep-2.out");
+  CHECK(cluster.field(job + "_2", "Restarts") == "1");
+  CHECK(cluster.field(job + "_1", "JobState") == "RUNNING");
+  CHECK(cluster.field(job + "_1", "Restarts") == "0");
+  CHECK(desk.steps("runs/b") == std::vector{desk.last_step("runs/b")});
+  CHECK(desk.steps("runs/a").empty());
+  for (const char* task : {"1", "2"}) {
+    const std::string said = desk.read(cat("sweep-", task, ".out"));
+    CHECK(contains(said, cat("job ", job, "_", task, ", restart 0, on n1 until ")));
+    CHECK(contains(said, "the time limit of slurm job " + job + "_" + task));
+  }
+}
+
 }  // namespace zt::test
