@@ -121,11 +121,11 @@ TEST_CASE(
     CAPTURE(cut);
     const FaultDesk desk;
     const Nodes nodes(desk, 2);
-    const Words sets = {"train.max_steps=1000000",
+    const Words sets = {"train.max_steps=1000000", "train.global_batch_size=12",
                         own_limit ? "comm.silence_seconds=30" : "comm.silence_seconds=4"};
     const pid_t run = nodes.begin(2, sets);
     REQUIRE(desk.wait_for_step("out", step));
-    REQUIRE(desk.wait_for(FaultDesk::step_folder("out", 2) + "/manifest.json", ""));
+    REQUIRE(desk.wait_for_checkpoint("out"));
     nodes.cut(cut);
     const Outcome o = desk.finish(run, 60);
     const std::string left = desk.survivors(15);
@@ -163,7 +163,7 @@ TEST_CASE("cluster: a rank of another node that is stopped is named with its hos
   const pid_t run =
       nodes.begin(2, {"train.max_steps=1000000", "train.global_batch_size=12", "comm.silence_seconds=4"});
   REQUIRE(desk.wait_for_step("out", 4));
-  REQUIRE(desk.wait_for(FaultDesk::step_folder("out", 2) + "/manifest.json", ""));
+  REQUIRE(desk.wait_for_checkpoint("out"));
   const pid_t process = nodes.process_of(3);
   REQUIRE(process > 0);
   ::kill(process, SIGSTOP);

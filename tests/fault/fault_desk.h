@@ -219,6 +219,11 @@ class FaultDesk : public Desk {
       if (listed.good()) all.push_back(listed.step);
     return all;
   }
+  bool wait_for_checkpoint(const std::string& folder) const {
+    for (int i = 0; i < 12000 && steps(folder).empty(); ++i)
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    return !steps(folder).empty();
+  }
   static std::string step_folder(const std::string& run, std::int64_t step) {
     return cat(run, "/checkpoints/step-", fmt::format("{:08}", step));
   }

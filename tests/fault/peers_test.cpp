@@ -56,7 +56,7 @@ TEST_CASE(
     const FaultDesk desk;
     const pid_t run = desk.begin(kThree, {"train.max_steps=1000000", "comm.silence_seconds=3"});
     REQUIRE(desk.wait_for_step("out", step));
-    REQUIRE(desk.wait_for(FaultDesk::step_folder("out", 2) + "/manifest.json", ""));
+    REQUIRE(desk.wait_for_checkpoint("out"));
     const pid_t process = FaultDesk::processes(kThree, run).at(std::size_t(stopped));
     ::kill(process, SIGSTOP);
     const Outcome o = desk.finish(run, kLongest);
@@ -76,7 +76,7 @@ TEST_CASE("fault: with the recipe's own limits a stopped rank ends the job in le
   const FaultDesk desk;
   const pid_t run = desk.begin(kThree, kEndless);
   REQUIRE(desk.wait_for_step("out", 4));
-  REQUIRE(desk.wait_for(FaultDesk::step_folder("out", 2) + "/manifest.json", ""));
+  REQUIRE(desk.wait_for_checkpoint("out"));
   ::kill(FaultDesk::processes(kThree, run).at(1), SIGSTOP);
   const Outcome o = desk.finish(run, kLongest);
   CAPTURE(end_of(o.err));
@@ -121,7 +121,7 @@ TEST_CASE(
     const FaultDesk desk;
     const pid_t run = desk.begin(kThree, kEndless);
     REQUIRE(desk.wait_for_step("out", step));
-    REQUIRE(desk.wait_for(FaultDesk::step_folder("out", 2) + "/manifest.json", ""));
+    REQUIRE(desk.wait_for_checkpoint("out"));
     ::kill(FaultDesk::processes(kThree, run).at(killed), SIGKILL);
     const Outcome o = desk.finish(run, kLongest);
     CAPTURE(end_of(o.err));
@@ -150,7 +150,7 @@ TEST_CASE(
       {"product", "exits-3", "a library called exit() while the ranks were at work", 70},
       {"product", "leaves-0", "", 0},
       {"product", "is-killed", "", 0},
-      {"sync", "throws", "a value that cannot be", 134},
+      {"sync", "throws", "a value that cannot be", 70},
       {"sync", "aborts", "ended by abort() (SIGABRT)", 134},
       {"yield", "breaks", "ended by a broken address (SIGSEGV)", 139},
   };
@@ -164,7 +164,7 @@ TEST_CASE(
     const Way way = preloaded(desk, kThree);
     const pid_t run = desk.begin(way, kEndless);
     REQUIRE(desk.wait_for_step("out", 4));
-    REQUIRE(desk.wait_for(FaultDesk::step_folder("out", 2) + "/manifest.json", ""));
+    REQUIRE(desk.wait_for_checkpoint("out"));
     desk.write("order", cat(rank, " ", c.function, " ", c.how, "\n"));
     const Outcome o = desk.finish(run, kLongest);
     CAPTURE(end_of(o.err));
@@ -198,7 +198,7 @@ TEST_CASE("fault: the same ends of a rank that is a thread end the program") {
     const Way way = preloaded(desk, {3, false});
     const pid_t run = desk.begin(way, kEndless);
     REQUIRE(desk.wait_for_step("out", 4));
-    REQUIRE(desk.wait_for(FaultDesk::step_folder("out", 2) + "/manifest.json", ""));
+    REQUIRE(desk.wait_for_checkpoint("out"));
     desk.write("order", cat("0 product ", c.how, "\n"));
     const Outcome o = desk.finish(run, kLongest);
     CAPTURE(end_of(o.err));
@@ -217,7 +217,7 @@ TEST_CASE("fault: a rank that computes for ever is named with the operation and 
     const Way way = preloaded(desk, transport);
     const pid_t run = desk.begin(way, {"train.max_steps=1000000", "comm.timeout_seconds=6"});
     REQUIRE(desk.wait_for_step("out", 4));
-    REQUIRE(desk.wait_for(FaultDesk::step_folder("out", 2) + "/manifest.json", ""));
+    REQUIRE(desk.wait_for_checkpoint("out"));
     desk.write("order", cat(way.launched ? 1 : 0, " product sleeps\n"));
     const Outcome o = desk.finish(run, kLongest);
     CAPTURE(end_of(o.err));

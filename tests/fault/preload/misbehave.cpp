@@ -46,7 +46,7 @@ void misbehave(const char* function) {
   if (how == "breaks") *nowhere = 1;
   if (how == "divides") {
     volatile int zero = 0;
-    zero = 1 / zero;
+    zero = 8 / zero;
   }
   if (how == "exits-0") std::exit(0);
   if (how == "exits-3") std::exit(3);
