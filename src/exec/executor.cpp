@@ -44,7 +44,8 @@ StepResult Executor::run(const schedule::Schedule& schedule, const StepInput& in
   input_ = &input;
   result_ = {};
   sums_.assign(sums_.size(), 0.0);
-  result_.exposed_comm_seconds = lanes_.run(schedule, [this](const Op& op, int index) { play(op, index); }, input.trace);
+  result_.exposed_comm_seconds =
+      lanes_.run(schedule, [this](const Op& op, int index) { play(op, index); }, input.trace);
   comm_.doing({.step = input.step});
   return result_;
 }
@@ -64,7 +65,8 @@ void Executor::play(const Op& op, int index) {
     if (poison_) poison_freed(op);
   } catch (const Error& e) {
     throw Error(e.blame(),
-                cat("step ", input_->step, " stopped at #", index, " `", name(op), "`: ", e.problem()),
+                cat(input_->step > 0 ? cat("step ", input_->step) : "evaluation", " stopped at #", index,
+                    " `", name(op), "`: ", e.problem()),
                 e.hint());
   }
 }

@@ -14,7 +14,8 @@ const Words kWider = {
     "data.validation=null",
     "checkpoint.every_steps=null",
     "checkpoint.export=never",
-    "logging.tensorboard=false"};
+    "logging.tensorboard=false",
+    "lr_schedule.warmup_steps=0"};
 
 Words with(Words sets, const Words& more) {
   sets.insert(sets.end(), more.begin(), more.end());

@@ -215,7 +215,8 @@ TEST_CASE("fault: a rank that computes for ever is named with the operation and 
     CAPTURE(transport.name());
     const FaultDesk desk;
     const Way way = preloaded(desk, transport);
-    const pid_t run = desk.begin(way, {"train.max_steps=1000000", "comm.timeout_seconds=6"});
+    const pid_t run = desk.begin(way, {"train.max_steps=1000000", "comm.timeout_seconds=6",
+                                       "data.validation=null", "train.eval_every=0"});
     REQUIRE(desk.wait_for_step("out", 4));
     REQUIRE(desk.wait_for_checkpoint("out"));
     desk.write("order", cat(way.launched ? 1 : 0, " product sleeps\n"));
