@@ -24,15 +24,17 @@ void with_digest(std::string& bytes) {
 void read_all(const data::TokenFile& file, std::size_t size) {
   FUZZ_CHECK(file.tokens() >= 0 && file.documents() >= 0);
   FUZZ_CHECK(file.tokens() <= std::int64_t(size) && file.documents() <= std::int64_t(size));
-  std::int64_t at = 0, sum = 0;
+  std::int64_t at = 0;
+  std::uint64_t sum = 0;  // anything may stand in origins
   for (std::int64_t d = 0; d < file.documents(); ++d) {
     FUZZ_CHECK(file.document_begin(d) == at);
-    sum += file.origin(d).row;
-    for (; at < file.document_begin(d + 1); ++at) sum += file.token(at) + (file.trained(at) ? 1 : 0);
+    sum += static_cast<std::uint64_t>(file.origin(d).row);
+    for (; at < file.document_begin(d + 1); ++at)
+      sum += static_cast<std::uint64_t>(file.token(at)) + (file.trained(at) ? 1 : 0);
   }
   FUZZ_CHECK(at == file.tokens());
   FUZZ_CHECK(file.notes().text.size() <= size);
-  static volatile std::int64_t kept;
+  static volatile std::uint64_t kept;
   kept = sum;
 }
 
