@@ -31,8 +31,8 @@ void read_left_out(const json& list, const std::string& where, std::vector<Sampl
   for (const json& item : list) {
     SampleRange range;
     Fields fields(item, where + "[]", faults);
-    fields.integer("first", &range.first, free);
-    fields.integer("count", &range.count, 1, kMaxSample - std::min(range.first, kMaxSample - 1));
+    fields.integer("first", &range.first, free, kMaxSample - 1);
+    fields.integer("count", &range.count, 1, kMaxSample - range.first);
     fields.no_others();
     free = range.first + range.count + 1;
     ranges->push_back(range);
