@@ -1,4 +1,4 @@
-// How the launcher has spread the ranks over nodes and cores, and what of that will make them slow (bug-kinds: binding).
+// How the launcher has spread the ranks over nodes and cores, and what of that will make them slow.
 #pragma once
 
 #include <cstdint>

@@ -224,7 +224,7 @@ TEST_CASE("packing: random documents lose the same and train the same packed and
     }
 }
 
-// bug-kinds B21, B22: [d1, d2] in one row and each alone, in every format that has an attention of its own.
+// [d1, d2] in one row and each alone, in every format that has an attention of its own.
 TEST_CASE("packing: two documents of a row lose what they lose alone, whatever the format and the padding") {
   for (const std::string kind : {"gpt2", "llama"})
     for (const Dtype dtype : {Dtype::f32, Dtype::bf16, Dtype::f16})
@@ -248,7 +248,7 @@ TEST_CASE("packing: two documents of a row lose what they lose alone, whatever t
           }
 }
 
-// bug-kinds B21: no column but those of inputs 1 and 3 is trained.
+// No column but those of inputs 1 and 3 is trained.
 TEST_CASE(
     "packing: of the packed documents 1 2 and 3 4, exactly 1 -> 2 and 3 -> 4 are trained, in any format") {
   const spec::ModelSpec model = probe_model(8);
@@ -279,7 +279,6 @@ TEST_CASE(
       }
 }
 
-// bug-kinds B23.
 TEST_CASE(
     "packing: rows of lengths 1 and 16 give finite losses and gradients, those of the rows one by one") {
   const Document one = {{7}, {7}}, full = random_documents(2, 16, 6)[1];

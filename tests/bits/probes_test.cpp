@@ -50,7 +50,7 @@ exec::StepResult step_of(const Probe& probe, ZeroCase c, std::int64_t length, in
   return result;
 }
 
-// bug-kinds B51: sqrt(7) / 2, each parameter once, whoever holds it. B03: ln 8.
+// sqrt(7) / 2, each parameter once, whoever holds it; and ln 8.
 TEST_CASE(
     "probe over ranks: four inputs of Z(8) have gradient norm 1.3228757 at every stage, and lose ln 8 each") {
   const Probe probe{{pair_of(0, 1), pair_of(2, 3), pair_of(4, 5), pair_of(6, 7)}};
@@ -61,7 +61,7 @@ TEST_CASE(
   });
 }
 
-// bug-kinds B01, B02, B10: p(2|1) = 1/2 on one rank, three times p(4|3) = 1/8 on the other.
+// p(2|1) = 1/2 on one rank, three times p(4|3) = 1/8 on the other.
 TEST_CASE(
     "probe over ranks: unequal numbers of trained tokens have one denominator, and the loss is everybody's") {
   const auto p = [](int j, int i) {
@@ -97,7 +97,7 @@ std::vector<float> state_of(const shard::ParamStore& store, const spec::ModelSpe
   return all;
 }
 
-// bug-kinds B49. The last rank's gradient becomes infinite before its norm is taken, in the second of three steps.
+// The last rank's gradient becomes infinite before its norm is taken, in the second of three steps.
 TEST_CASE(
     "skips: one infinite gradient on one rank skips the step on all, which changes nothing and names the "
     "tensor") {
@@ -146,7 +146,7 @@ TEST_CASE(
     });
 }
 
-// bug-kinds B47: 1 + 255 x 2^-9 in fp32; bf16 accumulation stays at 1.
+// 1 + 255 x 2^-9 in fp32; bf16 accumulation stays at 1.
 TEST_CASE(
     "sums: small gradients of many micro-batches add up in fp32, and not where the recipe names bfloat16") {
   for (const Dtype grad : {Dtype::f32, Dtype::bf16}) {

@@ -32,7 +32,7 @@ TEST_CASE("cluster: srun and mpirun train alike, on one node and on three, and a
   ::unsetenv("ZEROTRAIN_LAUNCHER");
 }
 
-// bug-kinds B69: N jobs of one rank.
+// N jobs of one rank.
 TEST_CASE(
     "cluster: srun without --mpi=pmix ends before anything is written, with both numbers and the cure") {
   ZT_NEEDS_SLURM();
@@ -67,7 +67,7 @@ TEST_CASE(
   cluster.require_state(cluster.submit({"-n", "4"}, "alone.sh", {"--ranks", "1"}), "COMPLETED");
 }
 
-// bug-kinds B74: Open MPI's default ties each of two ranks to one core.
+// Open MPI's default ties each of two ranks to one core.
 TEST_CASE(
     "cluster: ranks that mpirun has tied to a core say which, and are warned when their threads are more") {
   const FaultDesk desk;
@@ -87,7 +87,7 @@ TEST_CASE(
   }
 }
 
-// bug-kinds B74: the shared memory of a container. Open MPI's own failure would leave a rank waiting.
+// The shared memory of a container. Open MPI's own failure would leave a rank waiting.
 TEST_CASE("cluster: ranks whose shared memory is too small send messages, say so, and compute the same") {
   ZT_NEEDS_SLURM();
   const FaultDesk desk;

@@ -595,7 +595,7 @@ TEST_CASE("cli: numbers that are not finite end the run with status 5 and advice
   CHECK(skipped == 5);
 }
 
-// bug-kinds B49, B50; Micikevicius et al. 2018, section 3.2: a scale that is too large is halved until the step fits.
+// Micikevicius et al. 2018, section 3.2: a scale that is too large is halved until the step fits.
 TEST_CASE("cli: in float16, steps that overflow are skipped: the scale falls, and nothing else moves") {
   const Workshop shop;
   const Outcome o = shop.train({"model.dtype=float16", "precision.loss_scale_init=4294967296",
@@ -623,7 +623,7 @@ TEST_CASE("cli: in float16, steps that overflow are skipped: the scale falls, an
   CHECK(rates[1] == doctest::Approx(2 * rates[0]));
 }
 
-// bug-kinds B04 and B72: rows that are no multiple of the batch.
+// Rows that are no multiple of the batch.
 TEST_CASE("cli: the last, short batch of the last epoch is trained by its own count of tokens") {
   const Workshop shop;
   // 5 rows: four of 32 ids that share an id with their neighbour, and a short one.
@@ -652,7 +652,7 @@ TEST_CASE("cli: the last, short batch of the last epoch is trained by its own co
   CHECK(tail("m2") == doctest::Approx(tail("m4")).epsilon(1e-5));
 }
 
-// bug-kinds B57: the order is a fresh one each epoch, and a function of the seed alone.
+// The order is a fresh one each epoch, and a function of the seed alone.
 TEST_CASE("cli: each epoch trains every row once, in an order of its own") {
   const Workshop shop;
   std::string numbers;  // no two rows are equal

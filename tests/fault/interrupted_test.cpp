@@ -68,7 +68,7 @@ TEST_CASE("fault: the same alone, with saves beside training and between steps, 
   }
 }
 
-// bug-kinds B57: the position in the data is a sample number, and epochs have orders of their own.
+// The position in the data is a sample number, and epochs have orders of their own.
 TEST_CASE("fault: stops inside later epochs change neither the order of rows nor their batches") {
   const FaultDesk desk;
   std::string numbers;  // no two rows are equal
@@ -117,7 +117,7 @@ TEST_CASE("fault: a finished run that is given more epochs trains the rows that 
   }
 }
 
-// bug-kinds B50: the scale and its counters go on too.
+// The scale and its counters go on too.
 TEST_CASE("fault: float16 goes on with its loss scale, and steps it has skipped don't count as updates") {
   const FaultDesk desk;
   const auto train = [&desk](const std::string& folder, int steps) {

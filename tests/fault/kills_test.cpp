@@ -1,4 +1,4 @@
-// bug-kinds B60 and B66: a process may die at any moment.
+// A process may die at any moment.
 #include <algorithm>
 #include <random>
 

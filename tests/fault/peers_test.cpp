@@ -131,7 +131,6 @@ TEST_CASE(
   }
 }
 
-// bug-kinds B71.
 TEST_CASE(
     "fault: whatever ends one rank from within ends the job within seconds, and its cause is told once") {
   struct Case {

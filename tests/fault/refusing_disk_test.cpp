@@ -194,7 +194,7 @@ TEST_CASE(
   }
 }
 
-// bug-kinds B62: the writer of the last save takes five seconds longer than the run.
+// The writer of the last save takes five seconds longer than the run.
 TEST_CASE(
     "fault: a run waits for the writer of its last save, whose checkpoint is the one a synchronous save "
     "makes") {

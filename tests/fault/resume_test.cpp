@@ -5,7 +5,6 @@
 
 namespace zt::test {
 
-// bug-kinds B61.
 TEST_CASE("fault: --resume must, never and a path do what they say or fail, and say what there is") {
   const FaultDesk desk;
   for (const Way& way : {kAlone, kTwoLaunched}) {
@@ -186,7 +185,7 @@ TEST_CASE(
   CHECK(desk.steps("out") == std::vector<std::int64_t>{5});
 }
 
-// bug-kinds B63: by number, never by name.
+// By number, never by name.
 TEST_CASE("fault: the newest checkpoints by number stay, other folders and other runs' checkpoints too") {
   const FaultDesk desk;
   const auto to = [&desk](int steps, int keep) {

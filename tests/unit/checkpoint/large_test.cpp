@@ -27,7 +27,7 @@ float value_at(std::int64_t i) { return float((i * 7) % 16777213); }
 
 }  // namespace
 
-// bug-kinds B68: 2.2 GiB in one tensor, so more than 2^31 bytes in one dataset. Needs 2.3 GiB of memory and of disk.
+// 2.2 GiB in one tensor, so more than 2^31 bytes in one dataset. Needs 2.3 GiB of memory and of disk.
 TEST_CASE("large: a tensor of more than 2^31 bytes is saved whole and read back with its digest" *
           doctest::skip(std::getenv("ZEROTRAIN_HEAVY") == nullptr)) {
   const ScratchDir scratch;
@@ -55,7 +55,7 @@ TEST_CASE("large: a tensor of more than 2^31 bytes is saved whole and read back 
   for (std::int64_t i = 0; i < 8; ++i) CHECK(few[std::size_t(i)] == value_at(kEdge - 4 + i));
 }
 
-// bug-kinds B64: 200 MB of a model with its moments on four ranks, all of whose extra memory is counted here together; one
+// 200 MB of a model with its moments on four ranks, all of whose extra memory is counted here together; one
 // rank's share of it must stay below 64 MB, so all of it together does too.
 TEST_CASE("large: four ranks save 200 MB with less than 64 MB beside them") {
   const ScratchDir scratch;

@@ -63,7 +63,6 @@ TEST_CASE("launcher: no variable, or only those of a batch script, means started
   CHECK_NOTHROW(comm::require_lone_task());
 }
 
-// bug-kinds B69
 TEST_CASE(
     "launcher: a batch script of four tasks that starts the program itself is told both numbers and the "
     "cure") {
@@ -102,7 +101,6 @@ TEST_CASE("launcher: each launcher is known by its own variable, for one rank to
   }
 }
 
-// bug-kinds B69
 TEST_CASE("launcher: a launcher that MPI does not hear is an error with both numbers") {
   const Environment srun(Variables{{"SLURM_STEP_NUM_TASKS", "4"}, {"SLURM_NTASKS", "4"}, {"PMIX_RANK", "3"}});
   CHECK(mismatch(1) == "the launcher started 4 ranks (SLURM_STEP_NUM_TASKS), but MPI counts 1");

@@ -145,7 +145,6 @@ TEST_CASE("batch: without rows, and behind the last one, nothing is used") {
   CHECK(none.supervised() == 0);
 }
 
-// bug-kinds B11.
 TEST_CASE("batch: rows of 5 and 9 ids, 3 of them trained, fill 14 of 32 slots and supervise 3") {
   Row five{"five", {1, 2, 3, 4, 5}, {-100, -100, -100, -100, 5}, {0, 5}};
   Row nine{"nine", {1, 2, 3, 4, 5, 6, 7, 8, 9}, Ids(9, -100), {0, 9}};

@@ -270,9 +270,7 @@ TEST_CASE("rows: an empty source is an error that names it") {
   CHECK(desk.error_of(data).find("empty.jsonl") != std::string::npos);
 }
 
-TEST_CASE(
-    "rows: weights 3 to 1 give 6 and 2 of 8 samples; without weights every row comes once an epoch (B27, "
-    "B28)") {
+TEST_CASE("rows: weights 3 to 1 give 6 and 2 of 8 samples; without weights every row comes once an epoch") {
   const Desk desk;
   std::string many, few;
   for (int i = 0; i < 9; ++i) many += completion("m", std::to_string(i));

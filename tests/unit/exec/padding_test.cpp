@@ -359,7 +359,6 @@ std::int64_t resident_bytes() {
   return resident * 4096;
 }
 
-// bug-kinds B76.
 TEST_CASE("padding: rows of random lengths claim no memory, over 200 steps, in any format") {
   constexpr std::int64_t kLength = 128, kRows = 4, kWobble = 32 << 10, kPages = 1 << 20;
   for (const std::string kind : {"gpt2", "llama"})

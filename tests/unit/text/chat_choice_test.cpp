@@ -248,7 +248,7 @@ TEST_CASE("choice: a template that writes today's date is never one of the forms
   CHECK(why == "it writes the date of the day (strftime_now)");
 }
 
-TEST_CASE("choice: a template without marks for answers is refused before anything is trained") {  // B15
+TEST_CASE("choice: a template without marks for answers is refused before anything is trained") {
   for (const char* jinja :
        {"{% for m in messages %}{{ m['content'] }}{% endfor %}", "", "{{ bos_token }}", "{% broken",
         "{{ raise_exception('no') }}", "{% for i in range(1000000000) %}x{% endfor %}"}) {
@@ -297,7 +297,7 @@ TEST_CASE("choice: a named template wins over the model's own; auto falls back o
         prompt);
 }
 
-TEST_CASE("choice: the begin token follows the recipe, else the template, else the tokenizer") {  // B17
+TEST_CASE("choice: the begin token follows the recipe, else the template, else the tokenizer") {
   using recipe::AddBos;
   const TestJson adds = {{"add_bos_token", true}};
   TestJson adds_and_chatml = adds;

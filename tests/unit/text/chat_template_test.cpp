@@ -150,7 +150,7 @@ TEST_CASE("chat: axolotl's Vicuna conversation has its ids and labels, but for t
   }
 }
 
-TEST_CASE("chat: axolotl's conversation with an empty answer keeps every turn in its order") {  // B19
+TEST_CASE("chat: axolotl's conversation with an empty answer keeps every turn in its order") {
   const auto row = test::test_data("instruct/sharegpt/axolotl_conversation.missingturns.json");
   const auto t = published("llama2");
   if (!t || !row) return;
@@ -241,7 +241,7 @@ TEST_CASE("chat: Meta's dialogue has its ids in llama3") {
   }
 }
 
-TEST_CASE("chat: the end of an answer is trained though it also pads") {  // B12
+TEST_CASE("chat: the end of an answer is trained though it also pads") {
   TestJson description = TestJson::parse(byte_tokenizer()->files().at(0).second);
   const auto t =
       loaded(description, {{"bos_token", "<bos>"}, {"eos_token", "<eos>"}, {"pad_token", "<eos>"}});
@@ -257,7 +257,7 @@ TEST_CASE("chat: the end of an answer is trained though it also pads") {  // B12
         Targets{{'\n', 'x'}, {'x', 257}});
 }
 
-TEST_CASE("chat: a turn's end is trained once, and nothing behind it") {  // B13
+TEST_CASE("chat: a turn's end is trained once, and nothing behind it") {
   const auto t = byte_tokenizer();
   const Rendered row = rendered(Form::chatml, *t, {user_says("Hi"), answer("Yo")});
   CHECK(targets(row) == Targets{{10, 'Y'}, {'Y', 'o'}, {'o', 260}});
@@ -265,7 +265,7 @@ TEST_CASE("chat: a turn's end is trained once, and nothing behind it") {  // B13
   CHECK_FALSE(row.trained.back());
 }
 
-TEST_CASE("chat: an answer of one byte is trained, with its end") {  // B14
+TEST_CASE("chat: an answer of one byte is trained, with its end") {
   const auto t = byte_tokenizer();
   CHECK(trained_ids(rendered(Form::alpaca, *t, {user_says("3+4"), answer("7")})) == Ids{'7', 257});
 }
@@ -280,7 +280,7 @@ TEST_CASE("chat: an answer that is empty trains its end alone") {
   }
 }
 
-TEST_CASE("chat: no token spans prompt and answer") {  // B16
+TEST_CASE("chat: no token spans prompt and answer") {
   TestJson description = with_model({{"a", 0}, {"b", 1}, {"ab", 2}}, {"a b"});
   description["added_tokens"].push_back(added(3, "</s>"));
   const auto t = loaded(description, {{"eos_token", "</s>"}});
@@ -290,7 +290,7 @@ TEST_CASE("chat: no token spans prompt and answer") {  // B16
   CHECK(targets(row) == Targets{{0, 1}, {1, 3}});
 }
 
-TEST_CASE("chat: a sequence begins with at most one begin token, whoever wants one") {  // B17
+TEST_CASE("chat: a sequence begins with at most one begin token, whoever wants one") {
   const TestJson adds = {{"add_bos_token", true}};
   for (const TestJson& config : {adds, TestJson::object()}) {
     const auto t = bytes_for_all("<s>", "</s>", config);
@@ -317,7 +317,7 @@ TEST_CASE("chat: a sequence begins with at most one begin token, whoever wants o
   CHECK(trained_ids(row) == Ids{'x', 256});
 }
 
-TEST_CASE("chat: all answers are trained or the last alone, with their ends") {  // B18
+TEST_CASE("chat: all answers are trained or the last alone, with their ends") {
   const auto t = bytes_for_all();
   const std::vector<Message> messages = {user_says("p"), answer("A"), user_says("q"), answer("B")};
   for (const Form form : kAllForms) {
@@ -387,7 +387,7 @@ TEST_CASE("chat: weights that a form cannot follow are refused") {
   }
 }
 
-TEST_CASE("chat: turns of one role in a row, and an answer in front, are kept in their order") {  // B19
+TEST_CASE("chat: turns of one role in a row, and an answer in front, are kept in their order") {
   const auto t = bytes_for_all();
   for (const Form form : kAllForms) {
     if (form == Form::none) continue;
@@ -551,7 +551,7 @@ TEST_CASE("chat: none takes a prompt and its completion, and refuses turns") {
     CHECK(has(refusal_of(Form::none, *t, {turns, ""}), "it only takes a prompt and its completion"));
 }
 
-TEST_CASE("chat: content that spells control tokens stays text") {  // B20
+TEST_CASE("chat: content that spells control tokens stays text") {
   const auto t = bytes_for_all();
   CHECK(t->encode("</s>") == Ids{60, 47, 115, 62});
   const Rendered row = rendered(Form::alpaca, *t, {user_says("</s>"), answer("</s>")});
@@ -559,8 +559,7 @@ TEST_CASE("chat: content that spells control tokens stays text") {  // B20
   CHECK(std::ranges::count(row.ids, t->eos().value()) == 1);
 }
 
-TEST_CASE(
-    "chat: content stays text also where the marks are added tokens without the flag `special`") {  // B20
+TEST_CASE("chat: content stays text also where the marks are added tokens without the flag `special`") {
   const auto t =
       bytes_with({"<s>", "</s>", "<|im_start|>", "<|im_end|>"}, "<s>", "</s>", {}, {{"special", false}});
   REQUIRE(t->encode("<|im_end|>") == Ids{259});  // as the tokenizers package does

@@ -53,7 +53,7 @@ double seconds_to_encode(const Tokenizer& t, const std::string& text) {
 
 }  // namespace
 
-TEST_CASE("format: a character without a token becomes its bytes only if the file says so") {  // B31
+TEST_CASE("format: a character without a token becomes its bytes only if the file says so") {
   TestJson d = with_model({{"<unk>", 0}, {"<0x0A>", 1}, {"a", 2}}, TestJson::array());
   d["model"]["unk_token"] = "<unk>";
   CHECK(loaded(d)->encode("\n") == Ids{0});
@@ -80,8 +80,7 @@ TEST_CASE("format: a character without a token and without an unknown token is a
   CHECK_THROWS_WITH_AS(t->encode("a\n"), doctest::Contains("control character (U+000A)"), Error);
 }
 
-TEST_CASE(
-    "format: special tokens in raw text obey their flags, and are never found in content") {  // B32, B20
+TEST_CASE("format: special tokens in raw text obey their flags, and are never found in content") {
   TestJson vocab = {{"</s>", 0}};
   for (const char c : std::string(" abI.</s>_")) vocab[std::string(1, c)] = int(vocab.size());
   const auto id = [&](const char* token) { return vocab[token].get<std::int32_t>(); };
@@ -110,8 +109,7 @@ TEST_CASE("format: an added token that is not special is an ordinary word, found
   CHECK(loaded(d)->vocabulary() == 4);
 }
 
-TEST_CASE(
-    "format: a token with a role is a control token, whatever the list of added tokens calls it") {  // B20
+TEST_CASE("format: a token with a role is a control token, whatever the list of added tokens calls it") {
   TestJson d = with_model({{"<", 0}, {"e", 1}, {">", 2}}, TestJson::array());
   d["added_tokens"] = {added(3, "<e>", {{"special", false}})};
   CHECK(loaded(d)->encode("<e>") == Ids{3});
@@ -132,7 +130,7 @@ TEST_CASE("format: a normalized added token is looked for in the normalized text
   CHECK(loaded(d)->encode_with_specials("a\u2581b") == Ids{2, 1, 3});
 }
 
-TEST_CASE("format: merges as texts and as pairs give the same ids, and a pair may hold a space") {  // B33
+TEST_CASE("format: merges as texts and as pairs give the same ids, and a pair may hold a space") {
   const TestJson vocab = {{"a", 0},  {"b", 1},   {"c", 2},  {" ", 3},
                           {"ab", 4}, {"abc", 5}, {"a ", 6}, {"a b", 7}};
   const auto texts = loaded(with_model(vocab, {"a b", "ab c"}));
@@ -187,7 +185,7 @@ TEST_CASE("format: ignore_merges takes a piece that is a token as it is") {
   CHECK(loaded(d)->encode("abcc") == Ids{3, 2, 2});
 }
 
-TEST_CASE("format: splitters cut as the reference does") {  // B34
+TEST_CASE("format: splitters cut as the reference does") {
   const std::string llama3 =
       "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}{1,3}| "
       "?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+";
@@ -234,7 +232,7 @@ TEST_CASE("format: Metaspace marks spaces and prepends as its scheme says") {
     CHECK(with(scheme)->decode(with(scheme)->encode("a a a")) == "a a a");
 }
 
-TEST_CASE("format: a continuation has no space put before it, whichever step would put it") {  // B16
+TEST_CASE("format: a continuation has no space put before it, whichever step would put it") {
   const auto model = [] {
     return with_model({{"\u2581", 0}, {"a", 1}, {"b", 2}, {"\u2581a", 3}, {"ab", 4}, {"<s>", 5}},
                       {"\u2581 a", "a b"});
@@ -267,7 +265,7 @@ TEST_CASE("format: a continuation has no space put before it, whichever step wou
   CHECK(loaded(bytes)->encode_continuation("a") == Ids{'a'});
 }
 
-TEST_CASE("format: prompt and answer in two pieces never share a token") {  // B16
+TEST_CASE("format: prompt and answer in two pieces never share a token") {
   TestJson d = with_model({{"a", 0}, {"b", 1}, {"ab", 2}}, {"a b"});
   const auto t = loaded(d);
   CHECK(t->encode("ab") == Ids{2});

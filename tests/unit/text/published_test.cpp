@@ -357,7 +357,7 @@ TEST_CASE("published: Llama 3's tokenizer.model is another format, and is refuse
   CHECK_THROWS_WITH_AS(load_tokenizer(dir.path()), doctest::Contains("tokenizer.json: take that one"), Error);
 }
 
-TEST_CASE("published: a text in two pieces reads back as one text") {  // B16
+TEST_CASE("published: a text in two pieces reads back as one text") {
   for (const char* name : {"gpt2", "llama2", "llama3", "mistral_v1"}) {
     const auto t = published(name);
     if (!t) return;

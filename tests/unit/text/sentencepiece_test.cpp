@@ -146,7 +146,7 @@ TEST_CASE("model: the files around it decide roles and flags, as for tokenizer.j
             .find("id 3 is given to both") != std::string::npos);
 }
 
-TEST_CASE("model: content never becomes a control token, raw text does, with its flags") {  // B20, B32
+TEST_CASE("model: content never becomes a control token, raw text does, with its flags") {
   const std::string model = bpe(letters());
   const auto id = [&](const char* token) { return load_model(model)->id_of(token).value(); };
   const Ids spelled = {id("<"), id("/"), id("s"), id(">")};
@@ -165,7 +165,7 @@ TEST_CASE("model: content never becomes a control token, raw text does, with its
   CHECK(with({{"single_word", true}})->encode_with_specials("a</s>") == plain->encode("a</s>"));
 }
 
-TEST_CASE("model: a character without a piece becomes its bytes only if the file says so") {  // B31
+TEST_CASE("model: a character without a piece becomes its bytes only if the file says so") {
   std::vector<TestPiece> list = with_roles({{"\u2581"}, {"a"}});
   for (int byte = 0; byte < 256; ++byte) list.push_back({fmt::format("<0x{:02X}>", byte), Kind::byte});
   const auto bytes = load_model(pieces_of(list) + trainer(kBpe, true) + normalizer(false));
@@ -180,7 +180,7 @@ TEST_CASE("model: a character without a piece becomes its bytes only if the file
   CHECK(unknown->encode("a\n\u00e9a") == Ids{4, 0, 4});  // neighbours are one unknown token
 }
 
-TEST_CASE("model: the space at the front is put where the file and its neighbours say") {  // B16
+TEST_CASE("model: the space at the front is put where the file and its neighbours say") {
   const std::string model = bpe(small()), bare = pieces_of(with_roles(small())) + trainer(kBpe, false);
   CHECK(load_model(model)->encode("a") == Ids{6});
   CHECK(load_model(model)->encode_continuation("a") == Ids{4});

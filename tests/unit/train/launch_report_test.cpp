@@ -52,7 +52,6 @@ TEST_CASE(
         "node anna: 2 ranks, each with 2 threads on cores 0-3; /dev/shm 1.00 GiB");
 }
 
-// bug-kinds B74
 TEST_CASE(
     "launch report: each way to be slow is warned of once, with its numbers and the cure, and only it") {
   struct Case {

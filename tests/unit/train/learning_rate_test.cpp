@@ -31,7 +31,7 @@ static void check_rates(const LrSchedule& schedule, double peak, const std::vect
   }
 }
 
-// bug-kinds B54: step 1 is above 0, step W has the peak.
+// Step 1 is above 0, step W has the peak.
 TEST_CASE(
     "learning rate: warm-up of four steps to 1e-3 is exactly 2.5e-4, 5e-4, 7.5e-4, 1e-3, for every "
     "schedule") {

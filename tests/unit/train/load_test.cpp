@@ -59,7 +59,6 @@ TEST_CASE("load: a new model's spread is the recipe's or its config's, and two d
   CHECK(train::open_model(model, *bytes).spec.init_std == 0.05f);
 }
 
-// bug-kinds B35.
 TEST_CASE(
     "load: a tokenizer that can make an id without an embedding row is refused, with the token's name") {
   const auto bytes = text::byte_tokenizer();  // 264 ids
@@ -88,7 +87,6 @@ TEST_CASE(
   }
 }
 
-// bug-kinds B65.
 TEST_CASE(
     "load: at stage 3 a rank touches only its share of the files, and all ranks together get every value") {
   const test::ScratchDir scratch;
@@ -154,7 +152,6 @@ void check_filled(const shard::ParamStore& store, const spec::ModelSpec& model) 
   CHECK(wrong == 0);
 }
 
-// bug-kinds B59, B44.
 TEST_CASE(
     "checkpoints: what any ranks save at any stage, any other ranks load at any other, frozen tensors too") {
   spec::ModelSpec model = spec::from_config(config_of(24, 3), "test");

@@ -210,7 +210,7 @@ TEST_CASE("setup: the number of steps counts a last, short batch, and fractions 
     return steps_of(train, rows);
   };
   CHECK(steps(1, 8) == 2);
-  CHECK(steps(1, 5) == 2);  // bug-kinds B04, B72
+  CHECK(steps(1, 5) == 2);
   CHECK(steps(1, 3) == 1);  // fewer rows than a batch still train
   CHECK(steps(3, 5) == 4);  // 15 samples
   CHECK(steps(0.5, 16) == 2);
