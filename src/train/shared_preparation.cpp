@@ -77,8 +77,7 @@ data::Share share_of_preparation(comm::Communicator& comm) {
   return share;
 }
 
-void WaitingLines::tick() {
-  const Clock::time_point now = Clock::now();
+void WaitingLines::tick(Clock::time_point now) {
   if (since_ == Clock::time_point{}) since_ = last_ = now;
   if (!speaks_ || now - last_ < std::chrono::seconds(10)) return;
   last_ = now;

@@ -16,10 +16,10 @@ data::Share share_of_preparation(comm::Communicator& comm);
 class WaitingLines {
  public:
   explicit WaitingLines(bool speaks) : speaks_(speaks) {}
-  void tick();
+  using Clock = std::chrono::steady_clock;
+  void tick(Clock::time_point now = Clock::now());
 
  private:
-  using Clock = std::chrono::steady_clock;
   bool speaks_;
   Clock::time_point since_{}, last_{};  // the epoch: not waiting yet
 };
