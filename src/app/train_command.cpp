@@ -69,6 +69,8 @@ recipe::Comm limits_of(const TrainArgs& args) {
 }
 
 int train_under_launcher(const TrainArgs& args) {
+  // Ranks may take long to come together, and a batch system may signal some of them meanwhile.
+  const train::StopRequests stop;
   const recipe::Comm limits = limits_of(args);
   std::optional<comm::StartGuard> start(std::in_place, limits.silence_seconds, limits.timeout_seconds);
   comm::MpiSession session;
@@ -81,7 +83,6 @@ int train_under_launcher(const TrainArgs& args) {
   start.reset();
   const int on_this_node = session.ranks_on_this_node();
   device::compute_with(device::threads_of_rank(on_this_node));
-  const train::StopRequests stop;
   try {
     return train_on(*world, args, stop, on_this_node);
   } catch (const Error& e) {

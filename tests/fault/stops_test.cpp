@@ -23,6 +23,18 @@ double unix_now() {
   return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
 }
 
+// Whether a process comes to handle a signal itself (SigCgt of /proc/PID/status) within ten seconds.
+bool wait_until_handled(pid_t process, int signal) {
+  for (int i = 0; i < 5000; ++i) {
+    std::ifstream in(cat("/proc/", process, "/status"));
+    for (std::string word; in >> word;)
+      if (unsigned long long mask = 0; word == "SigCgt:" && in >> std::hex >> mask)
+        if ((mask >> (signal - 1) & 1) != 0) return true;
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  }
+  return false;
+}
+
 }  // namespace
 
 TEST_CASE("fault: OUTPUT_DIR/save-now asks for a checkpoint, which is there when the file is gone") {
@@ -106,6 +118,25 @@ TEST_CASE("fault: a rank that is stopped while the job starts ends it too, and i
     CHECK(contains(o.err, cat("process ", ranks[std::size_t(ms) % 3])));
     CHECK(desk.survivors() == "");
     MESSAGE("stopped after ", ms, " ms: ended after ", o.seconds, " s");
+  }
+}
+
+TEST_CASE("fault: a signal to a rank that still waits for the others to start ends the run with status 75") {
+  const Way three{3, true};
+  for (const int signal : {SIGTERM, SIGUSR1}) {
+    CAPTURE(signal);
+    const FaultDesk desk;
+    const pid_t run = desk.begin(three, kEndless);
+    const std::vector<pid_t> ranks = FaultDesk::processes(three, run);
+    ::kill(ranks[2], SIGSTOP);
+    CHECK(wait_until_handled(ranks[0], signal));
+    ::kill(ranks[0], signal);
+    ::kill(ranks[2], SIGCONT);
+    const Outcome o = desk.finish(run, 60);
+    CAPTURE(end_of(o.err));
+    CHECK(o.status == 75);
+    CHECK(contains(o.err, "ended the run"));
+    CHECK(desk.survivors() == "");
   }
 }
 
