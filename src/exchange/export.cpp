@@ -148,6 +148,15 @@ fs::path resolved(const fs::path& folder) {
   return out.has_filename() ? out : out.parent_path();
 }
 
+// Whether an export was interrupted here; perhaps while it wrote its marker, which takes a name that begins like it.
+bool is_unfinished_export(const fs::path& partial) {
+  if (!fs::is_directory(partial)) return false;
+  if (fs::exists(partial / kMarker)) return true;
+  return std::ranges::all_of(fs::directory_iterator(partial), [](const fs::directory_entry& entry) {
+    return entry.path().filename().string().starts_with(kMarker);
+  });
+}
+
 void check_companions(const std::map<std::string, std::string>& companions) {
   for (const auto& [name, bytes] : companions)
     if (name.empty() || fs::path(name).filename() != name || name == "config.json" ||
@@ -182,7 +191,7 @@ void export_model(const fs::path& folder, const spec::ModelSpec& model, const js
   check_companions(companions);
   require_replaceable(target);
   try {
-    if (fs::exists(partial) && !fs::is_empty(partial) && !fs::exists(partial / kMarker))
+    if (fs::exists(partial) && !is_unfinished_export(partial))
       throw Error(Blame::usage, cat(partial.string(), " is in the way and is not an unfinished export"),
                   "move it away");
     fs::remove_all(partial);

@@ -1,23 +1,46 @@
 #include "train/stops.h"
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 #include <vector>
 
 #include "base/log.h"
 #include "base/text.h"
+#include "comm/mpi.h"
 #include "measure/machine.h"
 
 namespace zt::train {
 namespace {
 
+using SignalName = std::array<char, 16>;
+
+// Of the one that came to this rank; "" for none.
+SignalName name_of(const StopRequests& signals) {
+  SignalName name{};
+  if (const char* const signal = signals.pending()) std::strncpy(name.data(), signal, name.size() - 1);
+  return name;
+}
+
 // What ranks tell each other between steps.
 struct Signs {
-  std::array<char, 16> signal{};  // the name of the one that came to this rank; "" for none
+  SignalName signal{};
   std::int8_t out_of_time = 0, save = 0, written = 0;
 };
 
 }  // namespace
+
+std::string named_signal(const char* signal, int rank, const comm::Communicator& comm) {
+  return comm.size() > 1 && comm::launched() ? cat(signal, " (to rank ", rank, ")") : signal;
+}
+
+std::string signal_to_any(const StopRequests& signals, comm::Communicator& comm) {
+  const SignalName mine = name_of(signals);
+  std::vector<SignalName> all(static_cast<std::size_t>(comm.size()));
+  comm.exchange<SignalName>({&mine, 1}, all);
+  const auto first = std::ranges::find_if(all, [](const SignalName& name) { return name[0] != '\0'; });
+  return first == all.end() ? "" : named_signal(first->data(), static_cast<int>(first - all.begin()), comm);
+}
 
 std::string Stops::time_text() const {
   const Deadline& deadline = limit_->deadline();
@@ -28,8 +51,7 @@ std::string Stops::time_text() const {
 
 Stops::Agreed Stops::look(bool written) {
   Signs mine;
-  if (const char* const signal = signals_.pending())
-    std::strncpy(mine.signal.data(), signal, mine.signal.size() - 1);
+  mine.signal = name_of(signals_);
   if (comm_.rank() == 0) {
     std::error_code none;
     mine.save = std::filesystem::exists(save_now_, none) ? 1 : 0;
@@ -46,7 +68,7 @@ Stops::Agreed Stops::look(bool written) {
     const Signs& signs = all[static_cast<std::size_t>(rank)];
     agreed.written &= signs.written != 0;
     if (agreed.stop.empty() && signs.signal[0] != '\0')
-      agreed.stop = cat(signs.signal.data(), comm_.size() > 1 ? cat(" (to rank ", rank, ")") : "");
+      agreed.stop = named_signal(signs.signal.data(), rank, comm_);
   }
   if (agreed.stop.empty() && all[0].out_of_time != 0) {
     agreed.out_of_time = true;

@@ -12,6 +12,13 @@
 
 namespace zt::train {
 
+// The signal that a rank got, as people read it: "SIGTERM (to rank 2)", or "SIGTERM" where no rank has a process of its
+// own.
+std::string named_signal(const char* signal, int rank, const comm::Communicator& comm);
+
+// The first signal that any rank got; "" for none. Collective.
+std::string signal_to_any(const StopRequests& signals, comm::Communicator& comm);
+
 class Stops {
  public:
   // `save_now` is the file by which people ask for a checkpoint. Rank 0's clock and file count.

@@ -541,11 +541,10 @@ checkpoint::RunState Trainer::state_now() const {
 }  // namespace
 
 // A run that was told to stop while its data were prepared has nothing else to save.
-static int stopped_early(const comm::Communicator& comm, const StopRequests& stop) {
-  const char* const signal = stop.pending();
+static int stopped_early(const std::string& signal, const comm::Communicator& comm) {
   if (comm.rank() == 0)
     log::warn(
-        cat(signal != nullptr ? signal : "a signal to another rank, or the time limit,",
+        cat(signal.empty() ? "the time limit" : signal,
             " ended the run while its data were prepared; it goes on from there when it is started again"));
   return kStopped;
 }
@@ -562,7 +561,9 @@ int train(const recipe::Loaded& loaded, const TrainOptions& options, const StopR
   std::optional<Setup> opened = open_on_all(loaded.recipe, Use::training, ranks_of(options, comm), comm, [&] {
     return stop.pending() != nullptr || (deadline && deadline->at - now_seconds() < kLeaving);
   });
-  if (!opened) return stopped_early(comm, stop);
+  // To a rank whose share was done, perhaps, while others still worked.
+  const std::string signal = signal_to_any(stop, comm);
+  if (!opened || !signal.empty()) return stopped_early(signal, comm);
   return Trainer(loaded, options, stop, comm, *std::move(opened)).run();
 }
 

@@ -146,6 +146,22 @@ TEST_CASE(
   CHECK(read_file(dir.path() / "x.partial/other") == "mine");
 }
 
+TEST_CASE("export: what an export has left that was killed, at its first byte or later, is replaced") {
+  const auto config = tiny_llama(true);
+  const auto model = spec::from_config(config, "config");
+  const Weights weights = weights_of(config);
+  for (const char* left :
+       {"", "e.partial/.zerotrain-export.json.partial", "e.partial/.zerotrain-export.json"}) {
+    CAPTURE(left);
+    const ScratchDir dir;
+    fs::create_directory(dir.path() / "e.partial");
+    if (*left != '\0') dir.write(left, "{");
+    export_model(dir.path() / "e", model, config, {}, reader_of(weights));
+    CHECK(fs::exists(dir.path() / "e/model.safetensors"));
+    CHECK(std::distance(fs::directory_iterator(dir.path()), fs::directory_iterator()) == 1);
+  }
+}
+
 TEST_CASE("export: tinystories-656K goes in and out byte for byte, from either of its files") {
   const auto data = test_data("models/tinystories-656K");
   if (!data) return;
