@@ -18,7 +18,31 @@ void copy_name(std::string_view from, std::array<char, N>& to) {
   from.copy(to.data(), N - 1);
 }
 
-double seconds_since(std::int64_t then) { return double(steady_now() - then) * 1e-9; }
+// Without std::string: for signal handlers too.
+struct Writer {
+  char* at;
+  char* end;
+  void put(const char* text) {
+    while (*text != 0 && at < end) *at++ = *text++;
+  }
+  void put(std::int64_t number) {
+    std::array<char, 24> digits{};
+    std::size_t first = digits.size() - 1;
+    do digits[--first] = char('0' + number % 10);
+    while ((number /= 10) > 0);
+    put(&digits[first]);
+  }
+  void put(const Place& place) {
+    if (place.name[0] == 0) {
+      if (place.step > 0) put("after step "), put(place.step);
+      return;
+    }
+    if (place.op < 0) return put(place.name.data());
+    put(place.step > 0 ? "step " : "evaluation");
+    if (place.step > 0) put(place.step);
+    put(" #"), put(place.op), put(" `"), put(place.name.data()), put("`");
+  }
+};
 
 }  // namespace
 
@@ -31,6 +55,8 @@ std::int64_t steady_now() {
              std::chrono::steady_clock::now().time_since_epoch())
       .count();
 }
+
+double seconds_since(std::int64_t steady_then) { return double(steady_now() - steady_then) * 1e-9; }
 
 Place Place::of(std::string_view name, std::int64_t step, std::int64_t op) {
   Place place{step, op, {}};
@@ -65,13 +91,10 @@ void Ledger::heard(const Work& work, const Meeting& meeting) {
 }
 
 std::string text(const Place& place) {
-  const std::string name = place.name.data();
-  if (place.op >= 0 && !name.empty()) {
-    const std::string list = place.step > 0 ? cat("step ", place.step) : "evaluation";
-    return cat(list, " #", place.op, " `", name, "`");
-  }
-  if (!name.empty()) return name;
-  return place.step > 0 ? cat("after step ", place.step) : "";
+  std::array<char, 128> buffer{};
+  Writer out{buffer.data(), buffer.data() + buffer.size()};
+  out.put(place);
+  return {buffer.data(), out.at};
 }
 
 std::string account(const Ledger& ledger) {
@@ -115,45 +138,11 @@ std::string difference(const Ledgers& ledgers, double seconds) {
   return "";
 }
 
-namespace {
-
-// Without std::string: for signal handlers.
-struct Writer {
-  char* at;
-  char* end;
-  void put(const char* text) {
-    while (*text != 0 && at < end) *at++ = *text++;
-  }
-  void put(std::int64_t number) {
-    std::array<char, 24> digits{};
-    std::size_t first = digits.size() - 1;
-    do digits[--first] = char('0' + number % 10);
-    while ((number /= 10) > 0);
-    put(&digits[first]);
-  }
-};
-
-}  // namespace
-
 char* write_place(const Ledger& ledger, char* to, char* end) {
   const Work work = ledger.work();
   const Meeting meeting = ledger.meeting();
-  const Place& place = meeting.inside != 0 ? meeting.place : work.place;
   Writer out{to, end};
-  if (place.op >= 0 && place.name[0] != 0) {
-    out.put(place.step > 0 ? "step " : "evaluation");
-    if (place.step > 0) out.put(place.step);
-    out.put(" #");
-    out.put(place.op);
-    out.put(" `");
-    out.put(place.name.data());
-    out.put("`");
-  } else if (place.name[0] != 0) {
-    out.put(place.name.data());
-  } else if (place.step > 0) {
-    out.put("after step ");
-    out.put(place.step);
-  }
+  out.put(meeting.inside != 0 ? meeting.place : work.place);
   return out.at;
 }
 

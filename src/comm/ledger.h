@@ -99,7 +99,9 @@ void this_thread_is_beside();
 // are threads, each writes its own.
 using Ledgers = std::vector<Ledger>;
 
+// Nanoseconds of a clock that never jumps; its zero is this machine's own.
 std::int64_t steady_now();
+double seconds_since(std::int64_t steady_then);
 
 // "step 17 #43 `gather b3`", "evaluation #12 `forward b0`", "after step 17", "saving"; "" for nowhere.
 std::string text(const Place& place);

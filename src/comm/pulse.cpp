@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/host.h"
 #include "base/log.h"
 #include "base/text.h"
 #include "comm/job_end.h"
@@ -93,7 +94,7 @@ sockaddr_in address_of(std::uint32_t address, std::uint16_t port) {
 
 Card card_of_this_process(std::uint16_t port) {
   Card card;
-  ::gethostname(card.host.data(), card.host.size() - 1);
+  card.host = host_name_as<decltype(card.host)>();
   card.process = process_of(::getpid());
   card.port = port;
   ifaddrs* all = nullptr;

@@ -29,8 +29,6 @@ std::vector<Process> started_by(const Process& launcher) {
   return all;
 }
 
-double seconds_since(std::int64_t start) { return double(steady_now() - start) * 1e-9; }
-
 }  // namespace
 
 StartGuard::StartGuard(double silence_seconds, double timeout_seconds)

@@ -12,6 +12,7 @@
 #include <fstream>
 #include <thread>
 
+#include "base/host.h"
 #include "base/text.h"
 #include "device/arena.h"
 #include "device/cores.h"
@@ -52,8 +53,7 @@ constexpr std::array kKinds = {
 
 Machine this_machine() {
   Machine m;
-  std::array<char, 256> host{};
-  if (::gethostname(host.data(), host.size() - 1) == 0) m.host = host.data();
+  m.host = host_name();
   m.processor = value_of("/proc/cpuinfo", "model name");
   m.cores = device::cores();
   m.memory = kilobytes(value_of("/proc/meminfo", "MemTotal"));

@@ -1,15 +1,13 @@
 #include "plan/cluster.h"
 
-#include <unistd.h>
-
 #include <algorithm>
-#include <array>
 #include <cctype>
 #include <cstdlib>
 #include <filesystem>
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/host.h"
 #include "base/text.h"
 #include "plan/described_clusters.h"
 #include "recipe/table.h"
@@ -314,9 +312,7 @@ std::string calibration_path() {
   const std::string root = cache != nullptr && *cache != 0 ? std::string(cache)
                            : home != nullptr && *home != 0 ? cat(home, "/.cache")
                                                            : std::string("/tmp");
-  std::array<char, 256> host{};
-  if (::gethostname(host.data(), host.size() - 1) != 0 || host[0] == 0) host = {"localhost"};
-  return cat(root, "/zerotrain/", host.data(), ".yaml");
+  return cat(root, "/zerotrain/", host_name(), ".yaml");
 }
 
 }  // namespace zt::plan

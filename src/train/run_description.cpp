@@ -1,10 +1,9 @@
 #include "train/run_description.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <array>
 
+#include "base/host.h"
 #include "base/text.h"
 #include "data/summary.h"
 
@@ -12,8 +11,7 @@ namespace zt::train {
 
 RunPlace place_of_run(comm::Communicator& comm) {
   using Name = std::array<char, 64>;
-  Name mine{};
-  ::gethostname(mine.data(), mine.size() - 1);
+  const Name mine = host_name_as<Name>();
   std::vector<Name> all(static_cast<std::size_t>(comm.size()));
   comm.exchange<Name>({&mine, 1}, all);
   RunPlace place{{}, this_job()};

@@ -1,13 +1,12 @@
 #include "train/shared_preparation.h"
 
-#include <unistd.h>
-
 #include <array>
 #include <filesystem>
 #include <fstream>
 #include <random>
 #include <vector>
 
+#include "base/host.h"
 #include "base/log.h"
 #include "base/text.h"
 #include "data/token_file.h"
@@ -63,7 +62,7 @@ data::Share share_of_preparation(comm::Communicator& comm) {
   const Probe probe(comm);
   Answer mine;
   mine.seen = probe.seen() ? 1 : 0;
-  ::gethostname(mine.host.data(), mine.host.size() - 1);
+  mine.host = host_name_as<HostName>();
   std::vector<Answer> all(static_cast<std::size_t>(comm.size()));
   comm.exchange<Answer>({&mine, 1}, all);
   data::Share share{0, 0, comm.rank() == 0};

@@ -11,6 +11,7 @@
 #include <cstring>
 #include <utility>
 
+#include "base/host.h"
 #include "base/log.h"
 #include "base/text.h"
 
@@ -112,11 +113,6 @@ std::int64_t number_of_next(const fs::path& folder) {
       number = std::max(number, other + 1);
   }
   return number;
-}
-
-std::string host_name() {
-  char name[256] = "";
-  return ::gethostname(name, sizeof name - 1) == 0 && name[0] != 0 ? name : "host";
 }
 
 // All of it, or errno says why not.

@@ -1,0 +1,15 @@
+#include "base/host.h"
+
+#include <unistd.h>
+
+#include <array>
+
+namespace zt {
+
+std::string host_name() {
+  std::array<char, 256> name{};
+  const bool known = ::gethostname(name.data(), name.size() - 1) == 0 && name[0] != 0;
+  return known ? name.data() : "localhost";
+}
+
+}  // namespace zt
