@@ -158,15 +158,25 @@ void warn_of_idle_cores(const Node& node, const std::vector<RankPlace>& places, 
                    true});
 }
 
-void warn_of_messages(const std::vector<RankPlace>& places, std::int64_t wanted, Lines& lines) {
+void warn_of_messages(const std::vector<RankPlace>& places, std::int64_t wanted_each, Lines& lines) {
   const RankPlace& p = places.front();
-  lines.push_back(
-      {cat("all ranks are on ", p.host, ", but send messages, which is slower: they want ",
-           human_bytes(wanted * std::int64_t(places.size())), " of /dev/shm, which ",
-           p.shared < 0 ? "is absent"
-                        : cat("has ", human_bytes(p.shared_free), " free of ", human_bytes(p.shared)),
-           ". mount -o remount,size=1G /dev/shm makes it larger; for a container, docker run --shm-size=1g"),
-       true});
+  const std::int64_t wanted = wanted_each * std::int64_t(places.size());
+  const std::string what = cat("all ranks are on ", p.host, ", but send messages, which is slower: ");
+  if (p.shared_free >= wanted) {
+    lines.push_back(
+        {cat(what,
+             "they share no memory, though it has room for them. Nodes may have one name, or ranks "
+             "containers of their own: docker run --ipc=host lets those share /dev/shm"),
+         true});
+    return;
+  }
+  const std::string room = p.shared < 0
+                               ? "is absent"
+                               : cat("has ", human_bytes(p.shared_free), " free of ", human_bytes(p.shared));
+  lines.push_back({cat(what, "they want ", human_bytes(wanted), " of /dev/shm, which ", room,
+                       ". mount -o remount,size=1G /dev/shm makes it larger; for a container, docker run "
+                       "--shm-size=1g"),
+                   true});
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include <cstring>
 
 #include "base/error.h"
+#include "base/host.h"
 #include "base/text.h"
 
 namespace zt::train {
@@ -24,8 +25,12 @@ static void require_free_names(const fs::path& path) {
   }
 }
 
+// The first name of this kind that nothing has yet.
 static std::string another_folder(const fs::path& path) {
-  return cat("choose another folder: --set run.output_dir=", path.string(), "-2");
+  std::error_code unknown;
+  int number = 2;
+  while (fs::exists(cat(path.string(), "-", number), unknown)) ++number;
+  return cat("choose another folder: --set run.output_dir=", path.string(), "-", number);
 }
 
 // A run writes and removes files under these names; through a link it would do so elsewhere.
@@ -46,9 +51,7 @@ static void require_no_links(const fs::path& path) {
 // Who has the folder, for people who are refused: "process 4711 on node1". The lock itself is the system's, so what is
 // written here means nothing once its process is gone, and a full disk doesn't matter.
 static void name_holder(int lock) {
-  std::array<char, 256> host{};
-  if (::gethostname(host.data(), host.size() - 1) != 0) host[0] = '\0';
-  const std::string text = cat("process ", ::getpid(), host[0] != '\0' ? cat(" on ", host.data()) : "", "\n");
+  const std::string text = cat("process ", ::getpid(), " on ", host_name(), "\n");
   if (::ftruncate(lock, 0) == 0) (void)!::pwrite(lock, text.data(), text.size(), 0);
 }
 
@@ -99,7 +102,7 @@ RunFolder::RunFolder(const fs::path& path) : path_(path) {
     throw Error(Blame::usage,
                 cat("run folder ", path.string(), " is in use by another process",
                     holder.empty() ? "" : cat(" (", holder, ")")),
-                another_folder(path));
+                cat("end that one first, or ", another_folder(path)));
   }
   name_holder(lock_);
 }

@@ -44,9 +44,9 @@ std::string signal_to_any(const StopRequests& signals, comm::Communicator& comm)
 
 std::string Stops::time_text() const {
   const Deadline& deadline = limit_->deadline();
-  return fmt::format("{} (until {}; {:.0f} s are left, a save takes {:.1f} s)", deadline.what,
-                     measure::utc_text(static_cast<std::int64_t>(deadline.at)), limit_->left(now_seconds()),
-                     limit_->save_seconds());
+  return fmt::format("{} (until {}; {:.0f} s are left, and {:.0f} s are kept for a step and a save)",
+                     deadline.what, measure::utc_text(static_cast<std::int64_t>(deadline.at)),
+                     limit_->left(now_seconds()), limit_->reserve());
 }
 
 Stops::Agreed Stops::look(bool written) {

@@ -60,6 +60,8 @@ TEST_CASE(
     std::string transport, says, cure;
   };
   const std::string windows = "mpi (shared windows)";
+  std::vector<RankPlace> small = {place("anna", {0}, 1, 2), place("anna", {1}, 1, 2)};
+  for (RankPlace& p : small) p.shared_free = kMiB;
   const Case cases[] = {
       {"more threads than cores",
        {place("anna", {0}, 4, 2), place("anna", {1}, 4, 2)},
@@ -81,11 +83,13 @@ TEST_CASE(
        windows,
        "use 2 of 16 cores (0-1)",
        "srun --cpus-per-task"},
-      {"messages on one node",
+      {"messages on one node", small, "mpi (messages)",
+       "want 2.00 MiB of /dev/shm, which has 1.00 MiB free of 1.00 GiB", "--shm-size"},
+      {"messages in spite of room",
        {place("anna", {0}, 1, 2), place("anna", {1}, 1, 2)},
        "mpi (messages)",
-       "want 2.00 MiB of /dev/shm, which has 1.00 GiB free",
-       "--shm-size"},
+       "they share no memory, though it has room for them",
+       "--ipc=host"},
   };
   for (const Case& c : cases) {
     CAPTURE(c.what);
@@ -95,7 +99,7 @@ TEST_CASE(
     CHECK(contains(warnings.front(), c.says));
     CHECK(contains(warnings.front(), c.cure));
   }
-  auto none = cases[4].places;
+  auto none = small;
   for (RankPlace& p : none) p.shared = p.shared_free = -1;
   CHECK(contains(texts(launch_report(none, "mpi (messages)", kMiB), true).front(),
                  "/dev/shm, which is absent"));

@@ -106,9 +106,11 @@ TEST_CASE("run folder: one run owns it; it is free again when its owner ends, un
     CHECK(fs::is_directory(path));
     char host[256] = {};
     REQUIRE(::gethostname(host, sizeof host - 1) == 0);
-    const std::string says =
-        cat("run folder ", path.string(), " is in use by another process (process ", ::getpid(), " on ", host,
-            ")\n", "  hint: choose another folder: --set run.output_dir=", path.string(), "-2");
+    const std::string says = cat(
+        "run folder ", path.string(), " is in use by another process (process ", ::getpid(), " on ", host,
+        ")\n", "  hint: end that one first, or choose another folder: --set run.output_dir=", path.string(),
+        "-3");
+    fs::create_directories(cat(path.string(), "-2"));
     CHECK_THROWS_WITH_AS(RunFolder{path}, says.c_str(), Error);
   }
   {
