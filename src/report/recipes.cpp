@@ -10,31 +10,40 @@
 namespace zt::report {
 namespace {
 
-void add_values(const YAML::Node& node, const std::string& path, int depth,
-                std::map<std::string, std::string>* out) {
-  constexpr int kDeepest = 32;
-  if (depth > kDeepest) return;
-  if (node.IsMap()) {
-    for (const auto& member : node)
-      add_values(member.second, path.empty() ? member.first.Scalar() : path + "." + member.first.Scalar(),
-                 depth + 1, out);
-  } else if (node.IsSequence()) {
-    for (std::size_t i = 0; i < node.size(); ++i) add_values(node[i], cat(path, "[", i, "]"), depth + 1, out);
-  } else {
-    (*out)[path] = node.IsScalar() ? node.Scalar() : "null";
+// Aliases can make a short text walk for ever, or nest in itself.
+class Values {
+ public:
+  void add(const YAML::Node& node, const std::string& path, int depth = 0) {
+    constexpr int kDeepest = 32, kMostNodes = 100'000;
+    if (depth > kDeepest || ++nodes_ > kMostNodes) return;
+    if (node.IsMap()) {
+      for (const auto& member : node)
+        add(member.second, path.empty() ? member.first.Scalar() : path + "." + member.first.Scalar(),
+            depth + 1);
+    } else if (node.IsSequence()) {
+      std::size_t i = 0;
+      for (const auto& item : node) add(item, cat(path, "[", i++, "]"), depth + 1);
+    } else {
+      all_[path] = node.IsScalar() ? node.Scalar() : "null";
+    }
   }
-}
+  std::map<std::string, std::string> all() && { return std::move(all_); }
+
+ private:
+  std::map<std::string, std::string> all_;
+  int nodes_ = 0;
+};
 
 }  // namespace
 
 std::map<std::string, std::string> recipe_values(const std::string& text) {
-  std::map<std::string, std::string> out;
   try {
-    add_values(YAML::Load(text), "", 0, &out);
+    Values values;
+    values.add(YAML::Load(text), "");
+    return std::move(values).all();
   } catch (const YAML::Exception&) {
-    out.clear();
+    return {};
   }
-  return out;
 }
 
 plan::PageTable recipe_differences(const std::vector<Run>& runs) {

@@ -194,9 +194,17 @@ void try_part(Run* run, const char* file, const Read& read) {
 
 void read_facts(Run* run) {
   const fs::path path = run->folder / "run.json";
-  const Json json = Json::parse(read_text_file(path, Blame::data, 1 << 22), nullptr, false);
+  // Who shows them follows their members by recursion.
+  constexpr int kDeepest = 64;
+  bool too_deep = false;
+  const auto watch = [&too_deep](int depth, Json::parse_event_t, Json&) {
+    too_deep |= depth > kDeepest;
+    return !too_deep;
+  };
+  Json json = Json::parse(read_text_file(path, Blame::data, 1 << 22), watch, false);
+  if (too_deep) throw Error(Blame::data, cat(path.string(), " nests deeper than ", kDeepest, " levels"));
   if (!json.is_object()) throw Error(Blame::data, cat(path.string(), " is no JSON object"));
-  run->facts = json;
+  run->facts = std::move(json);
   run->name = text_of(json, "name");
 }
 
