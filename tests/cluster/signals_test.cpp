@@ -117,6 +117,25 @@ TEST_CASE("cluster: a run saves before its time limit by itself, without any sig
   check_completes(desk, cluster, job, kSlow);
 }
 
+// Then SLURM sends it at once, before the script has started anything.
+TEST_CASE("cluster: a job with less time than the signal's lead is queued again like any other") {
+  ZT_NEEDS_SLURM();
+  const FaultDesk desk;
+  const SlurmCluster cluster(desk);
+  want_steps(desk, 1000000);
+  Words sets = kSaveAtStops;
+  sets.insert(sets.end(), kSlow.begin(), kSlow.end());
+  const std::string job = cluster.train({"--time=1", "--signal=B:USR1@120"}, sets);
+  std::string restarts, state;
+  for (int i = 0; i < 900 && restarts != "1" && state != "FAILED"; ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    restarts = cluster.field(job, "Restarts");
+    state = cluster.field(job, "JobState");
+  }
+  CHECK(restarts == "1");
+  CHECK_MESSAGE(state != "FAILED", (desk.has("job.out") ? end_of(desk.read("job.out")) : "(no output)"));
+}
+
 TEST_CASE("cluster: scontrol requeue saves, and the job goes on") {
   ZT_NEEDS_SLURM();
   const FaultDesk desk;
