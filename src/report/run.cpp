@@ -208,6 +208,15 @@ void read_facts(Run* run) {
   run->name = text_of(json, "name");
 }
 
+// The first folder in it that is a run's; "" for none.
+std::string a_run_inside(const fs::path& folder) {
+  std::vector<std::string> runs;
+  std::error_code none;
+  for (fs::directory_iterator it(folder, none), end; !none && it != end; it.increment(none))
+    if (there(it->path() / "metrics.jsonl")) runs.push_back(it->path().string());
+  return runs.empty() ? "" : *std::ranges::min_element(runs);
+}
+
 void require_run(const fs::path& folder) {
   std::error_code none;
   if (!fs::exists(folder, none))
@@ -219,8 +228,12 @@ void require_run(const fs::path& folder) {
   if (there(folder / "manifest.json"))
     throw Error(Blame::data, cat(folder.string(), " is a checkpoint, not a run's folder"),
                 "name the folder that holds checkpoints/");
-  throw Error(Blame::data, cat(folder.string(), " holds no run: there is no metrics.jsonl"),
-              "name the run.output_dir of a run; a run that fails before its first step measures nothing");
+  const std::string inside = a_run_inside(folder);
+  throw Error(
+      Blame::data, cat(folder.string(), " holds no run: there is no metrics.jsonl"),
+      inside.empty()
+          ? "name the run.output_dir of a run; a run that fails before its first step measures nothing"
+          : cat("name the runs in it, as ", inside));
 }
 
 }  // namespace
@@ -230,7 +243,7 @@ const char* name(Measure measure) { return kNames[static_cast<std::size_t>(measu
 Run read_run(const fs::path& folder) {
   require_run(folder);
   Run run;
-  run.folder = folder;
+  run.folder = folder.has_filename() ? folder : folder.parent_path();
   read_metrics(folder / "metrics.jsonl", &run);
   if (run.steps_logged + run.evaluations == 0)
     throw Error(Blame::data,

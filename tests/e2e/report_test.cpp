@@ -213,6 +213,8 @@ TEST_CASE("report: what is no run, and what is broken, is said in clear words an
   desk.write("strange/metrics.jsonl", "hello\n{\"a\":1}\n[1,2]\n");
   desk.write("checkpoint/manifest.json", "{}");
   desk.write("a_file", "");
+  desk.write("sweep/2/metrics.jsonl", "");
+  desk.write("sweep/1/metrics.jsonl", "");
   struct Case {
     Words folders;
     int status;
@@ -221,6 +223,7 @@ TEST_CASE("report: what is no run, and what is broken, is said in clear words an
   for (const Case& c :
        {Case{{"nowhere"}, 2, "there is no folder nowhere"}, Case{{"a_file"}, 2, "a_file is not a folder"},
         Case{{"empty"}, 3, "empty holds no run: there is no metrics.jsonl"},
+        Case{{"sweep"}, 3, "sweep holds no run: there is no metrics.jsonl; name the runs in it, as sweep/1"},
         Case{{"checkpoint"}, 3, "checkpoint is a checkpoint, not a run's folder"},
         Case{{"no_steps"}, 3, "is empty: nothing has been measured yet"},
         Case{{"strange"}, 3, "holds 3 lines and none of them is of a run"},
@@ -245,6 +248,7 @@ TEST_CASE("report: what is no run, and what is broken, is said in clear words an
       << "{}\n{\"event\": 5}\n{\"event\":\"skip\",\"te";
   std::filesystem::remove(desk.path() / "out/recipe.yaml");
   const std::string html = report_of(desk, {"out"});
+  CHECK(report_of(desk, {"out/"}) == html);  // as shells complete it
   for (const char* words :
        {"2 lines of metrics.jsonl could not be read and are left out", "metrics.jsonl ends in half a line",
         "An earlier attempt of 2 logged steps ended at step 2 before its first checkpoint, with a loss of "
