@@ -9,9 +9,12 @@
 #include "checkpoint/manifest.h"
 #include "data/token_file.h"
 #include "exchange/safetensors.h"
+#include "exec/trace.h"
 #include "fuzz.h"
 #include "plan/cluster.h"
 #include "text/wire_format.h"
+#include "train/events.h"
+#include "train/metrics.h"
 
 using namespace zt;
 namespace fs = std::filesystem;
@@ -257,6 +260,50 @@ void tokenizers() {
   }
 }
 
+// What a run of three steps leaves, with and without the parts that may be missing.
+void run_files() {
+  const fs::path folder = corpus / "made";
+  fs::create_directories(folder);
+  {
+    train::MetricsLog metrics(folder / "metrics.jsonl");
+    train::StepMetrics m;
+    for (m.step = 1; m.step <= 3; ++m.step) {
+      m.loss = 5.5 / double(m.step), m.grad_norm = 1.5, m.learning_rate = 1e-3, m.step_seconds = 0.25;
+      m.tokens = m.slots = 96, m.tokens_per_second = 384, m.mfu = 0.25, m.peak_bytes = 1000;
+      metrics.step(m);
+    }
+    metrics.evaluation(3, 2.5, 96);
+    train::Events events(folder / "events.jsonl");
+    events.note(train::EventKind::start, 0, "began, 3 steps to do", {{"ranks", 2}});
+    events.note(train::EventKind::spike, 2, "a <b>spike</b>");
+    events.note(train::EventKind::done, 3, "complete after 3 steps");
+  }
+  schedule::Schedule list;
+  exec::StepTrace trace;
+  for (const schedule::OpKind kind :
+       {schedule::OpKind::forward, schedule::OpKind::backward, schedule::OpKind::update}) {
+    schedule::Op op;
+    op.kind = kind, op.block = 0;
+    list.ops.push_back(op);
+    const auto at = double(list.ops.size());
+    trace.spans.push_back({at, at + 0.5, at > 1 ? 0.5 : 0, int(at) - 2});
+  }
+  list.ops[1].lane = schedule::Lane::comm;
+  trace.seconds = 4, trace.tail = 0.25;
+  const std::string facts =
+      json{{"run_id", "a1"}, {"name", "n"},        {"steps", 3},
+           {"ranks", 2},     {"data", {"3 rows"}}, {"model", {{"type", "llama"}, {"parameters", 1000}}},
+           {"job", nullptr}, {"hosts", {"h"}}}
+          .dump();
+  const std::string metrics = read_text_file(folder / "metrics.jsonl", Blame::bug),
+                    events = read_text_file(folder / "events.jsonl", Blame::bug);
+  fs::remove_all(folder);
+  seed("run_files_fuzz", "whole",
+       choosing(0, cat(metrics, "\xff", events, "\xff", facts, "\xff", exec::trace_json(list, trace, 2, 0, 2),
+                       "\xff", "train: {max_steps: 3}\n")));
+  seed("run_files_fuzz", "metrics", choosing(30, metrics.substr(0, metrics.size() - 9)));
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -271,6 +318,7 @@ int main(int argc, char** argv) {
     manifests();
     token_files();
     tokenizers();
+    run_files();
   } catch (const std::exception& e) {
     return std::fprintf(stderr, "%s\n", e.what()), 1;
   }
