@@ -1,11 +1,11 @@
 #include "train/bad_steps.h"
 
 #include <algorithm>
-#include <cmath>
 #include <limits>
 #include <numeric>
 
 #include "base/text.h"
+#include "train/metrics.h"
 
 namespace zt::train {
 
@@ -78,10 +78,9 @@ std::string rewound_text(const BadStep& bad, std::int64_t back_to) {
 }
 
 nlohmann::ordered_json facts_of(const BadStep& bad) {
-  const auto number = [](double x) {
-    return std::isfinite(x) ? nlohmann::ordered_json(x) : nlohmann::ordered_json(nullptr);
-  };
-  return {{"loss", number(bad.loss)}, {"grad_norm", number(bad.result.grad_norm)}, {"rows", bad.rows}};
+  return {{"loss", number_or_null(bad.loss)},
+          {"grad_norm", number_or_null(bad.result.grad_norm)},
+          {"rows", bad.rows}};
 }
 
 Error bad_step_error(const recipe::Train& rules, const BadSteps& counted, const BadStep& bad) {

@@ -14,19 +14,18 @@ namespace zt::train {
 
 using Json = nlohmann::ordered_json;
 
-// JSON has no word for "not a number": null says it.
-static Json number(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
+Json number_or_null(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
 
 std::string json_line(const StepMetrics& m) {
   Json line;
   line["step"] = m.step;
   line["epoch"] = m.epoch;
-  line["loss"] = number(m.loss);
+  line["loss"] = number_or_null(m.loss);
   line["supervised_tokens"] = m.supervised_tokens;
   line["tokens"] = m.tokens;
   line["slots"] = m.slots;
   line["learning_rate"] = m.learning_rate;
-  line["grad_norm"] = number(m.grad_norm);
+  line["grad_norm"] = number_or_null(m.grad_norm);
   line["loss_scale"] = m.loss_scale;
   line["skipped"] = m.skipped;
   line["step_seconds"] = m.step_seconds;
@@ -75,7 +74,7 @@ void MetricsLog::step(const StepMetrics& metrics) { write(json_line(metrics) + "
 void MetricsLog::evaluation(std::int64_t step, double loss, std::int64_t tokens) {
   Json line;
   line["step"] = step;
-  line["eval_loss"] = number(loss);
+  line["eval_loss"] = number_or_null(loss);
   line["eval_tokens"] = tokens;
   write(line.dump() + "\n");
 }

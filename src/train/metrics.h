@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 
 #include "comm/communicator.h"
@@ -52,5 +53,7 @@ class MetricsLog {
 };
 
 std::string json_line(const StepMetrics& metrics);
+// JSON has no word for "not a number": null says it.
+nlohmann::ordered_json number_or_null(double value);
 
 }  // namespace zt::train
