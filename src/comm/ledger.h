@@ -2,6 +2,7 @@
 #pragma once
 
 #include <sched.h>
+#include <time.h>
 
 #include <array>
 #include <atomic>
@@ -32,13 +33,15 @@ class Shown {
     version_.store(before + 2, std::memory_order_release);
   }
   T get() const {
-    constexpr int kTries = 10000;
+    constexpr int kTries = 1200, kHasty = 1000;
     std::array<std::uint64_t, kWords> words;
     for (int i = 0; i < kTries; ++i) {
       const std::uint64_t before = version_.load(std::memory_order_acquire);
       for (std::size_t w = 0; w < kWords; ++w) words[w] = words_[w].load(std::memory_order_acquire);
       if (before % 2 == 0 && version_.load(std::memory_order_relaxed) == before) break;
-      ::sched_yield();  // the writer may have lost its core
+      // The writer may have lost its core, on a busy machine for some time.
+      constexpr timespec kMillisecond{0, 1'000'000};
+      i < kHasty ? ::sched_yield() : ::nanosleep(&kMillisecond, nullptr);
     }
     T value;
     std::memcpy(static_cast<void*>(&value), words.data(), sizeof value);
