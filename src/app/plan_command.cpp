@@ -4,10 +4,9 @@
 #include <iostream>
 
 #include "app/commands.h"
+#include "app/picture_file.h"
 #include "app/plan_report.h"
 #include "base/error.h"
-#include "base/file.h"
-#include "base/log.h"
 #include "base/text.h"
 #include "comm/mpi.h"
 #include "measure/checkup.h"
@@ -138,12 +137,6 @@ PlanReport report_of(const PlanArgs& args) {
   return r;
 }
 
-// A file is replaced as a whole. Links, devices and pipes (/dev/stdout is a link to one) stay what they are.
-void write(const std::string& path, const std::string& text) {
-  write_file(path, text);
-  log::info(cat("wrote ", path));
-}
-
 }  // namespace
 
 int plan(const PlanArgs& args) {
@@ -155,8 +148,8 @@ int plan(const PlanArgs& args) {
     std::cout << json(r).dump(2) << "\n";
   else
     std::cout << text(r);
-  if (!args.html.empty()) write(args.html, page(r));
-  if (!args.svg.empty()) write(args.svg, picture(r));
+  if (!args.html.empty()) write_picture(args.html, page(r));
+  if (!args.svg.empty()) write_picture(args.svg, picture(r));
   return r.fits() ? 0 : exit_status(Blame::machine);
 }
 

@@ -2,9 +2,8 @@
 #include <iostream>
 
 #include "app/commands.h"
+#include "app/picture_file.h"
 #include "base/error.h"
-#include "base/file.h"
-#include "base/log.h"
 #include "base/text.h"
 #include "report/report_page.h"
 
@@ -31,8 +30,7 @@ int report(const ReportArgs& args) {
   if (args.to.empty()) {
     std::cout << page;
   } else {
-    write_file(args.to, page);
-    log::info(cat("wrote ", args.to));
+    write_picture(args.to, page);
   }
   return 0;
 }

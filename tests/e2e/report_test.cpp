@@ -256,6 +256,14 @@ TEST_CASE("report: what is no run, and what is broken, is said in clear words an
         "metrics.1.jsonl", "trace.json: is not JSON", "run.json is no JSON object", "there is no recipe.yaml",
         "events.jsonl has 2 broken lines", "2 losses or gradient norms were not finite"})
     CHECK_MESSAGE(contains(html, words), words);
+  // A page is written over a page, and over nothing else.
+  desk.write("README.md", "# Mine\n");
+  const Outcome kept = desk.run({"report", "out", "--to", "README.md"});
+  CHECK(kept.status == 2);
+  CHECK(contains(kept.err, "README.md exists and is another kind of file; it is kept"));
+  CHECK(desk.read("README.md") == "# Mine\n");
+  for (int time = 0; time < 2; ++time) CHECK(desk.run({"report", "out", "--to", "page.html"}).status == 0);
+  CHECK(desk.read("page.html") == html);
   // Texts of files stay texts.
   desk.write("out/run.json",
              R"({"name": "<script>alert(1)</script>", "data": ["</pre><img src=x onerror=alert(1)>"]})");

@@ -5,6 +5,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <string>
@@ -194,16 +195,20 @@ TEST_CASE("ledger: an exception of any kind on a virtual rank is told with its n
 
 TEST_CASE("ledger: keeping it costs far less than a collective") {
   Ledger ledger;
-  constexpr int kCalls = 100000;
-  const auto start = std::chrono::steady_clock::now();
-  for (int i = 0; i < kCalls; ++i) {
-    ledger.doing(Place::of("gather b3", 17, i));
-    ledger.enter("all_gather", 1024);
-    ledger.leave();
+  constexpr int kCalls = 5000, kRounds = 40;
+  double seconds = 1;  // of the fastest round: the others had less of a core
+  for (int round = 0; round < kRounds; ++round) {
+    const auto start = std::chrono::steady_clock::now();
+    for (int i = 0; i < kCalls; ++i) {
+      ledger.doing(Place::of("gather b3", 17, i));
+      ledger.enter("all_gather", 1024);
+      ledger.leave();
+    }
+    seconds =
+        std::min(seconds, std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
   }
-  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   MESSAGE(cat(seconds / kCalls * 1e9), " ns for an op and its collective");
-  CHECK(seconds / kCalls < 5e-6);  // a machine that does much else
+  CHECK(seconds / kCalls < 5e-6);
 }
 
 TEST_CASE("job end: a process is known by its start too, and its state is the system's") {
