@@ -28,13 +28,13 @@ Model make_model(const layers::RunContext& run);
 // The small values a step needs besides its micro-batches.
 struct StepInput {
   std::span<const layers::BatchView> micros;
-  std::uint32_t step = 0;         // counts from 1
-  std::int64_t supervised = 1;    // supervised tokens of the global batch: the one denominator
-  double loss_scale = 1;          // gradients carry this factor until the norm; a power of two
-  kernels::AdamW optimizer;       // lr, betas, eps, decay, t; the slices are filled in here
-  double max_grad_norm = 0;       // 0: no clipping
+  std::uint32_t step = 0;       // counts from 1
+  std::int64_t supervised = 1;  // supervised tokens of the global batch: the one denominator
+  double loss_scale = 1;        // gradients carry this factor until the norm; a power of two
+  kernels::AdamW optimizer;     // lr, betas, eps, decay, t; the slices are filled in here
+  double max_grad_norm = 0;     // 0: no clipping
   double max_loss = std::numeric_limits<double>::infinity();  // a mean loss above it is a spike
-  StepTrace* trace = nullptr;     // optional: is filled
+  StepTrace* trace = nullptr;                                 // optional: is filled
   std::span<float> token_losses;  // optional, evaluation's one micro-batch: room for each token's loss
 };
 
