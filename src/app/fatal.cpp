@@ -47,11 +47,19 @@ class Line {
   char* at_ = text_.data();
 };
 
+// Whether this thread tells the cause. Another one that ends at the same moment gives it the time to do so.
+bool may_speak() {
+  static thread_local bool speaks = false;
+  if (comm::claim_the_word()) return speaks = true;
+  if (!speaks) ::sleep(1);
+  return false;
+}
+
 void on_fatal(int number) {
   // A file that is cut while it is mapped is not a bug of the program, and leaves a program that can end by itself.
   const bool machine = number == SIGBUS;
   const int status = exit_status(machine ? Blame::machine : Blame::bug);
-  if (!comm::job_is_ending()) {
+  if (may_speak()) {
     Line line;
     line.add("error: ");
     line.add_self();
@@ -86,7 +94,7 @@ std::string text_of_exception() {
 }
 
 [[noreturn]] void on_terminate() {
-  if (!comm::job_is_ending()) {
+  if (may_speak()) {
     std::array<char, 256> self{};
     comm::write_self(self.data(), self.data() + self.size() - 1);
     log::error(cat(self.data(), text_of_exception()));

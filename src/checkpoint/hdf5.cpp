@@ -50,7 +50,7 @@ Handle access_properties(const fs::path& file, Refusal* refusal) {
 
 Handle create(const fs::path& file, Refusal* refusal) {
   const Handle access = access_properties(file, refusal);
-  const hid_t id = H5Fcreate(file.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, access.id());
+  const hid_t id = H5Fcreate(file.c_str(), H5F_ACC_TRUNC, timeless(H5P_FILE_CREATE, file).id(), access.id());
   if (id < 0 && !refusal->text.empty())
     throw Error(Blame::machine, cat("cannot make ", file.string(), ": ", refusal->text), kHint);
   return Handle(id, H5Fclose, "make a file", file);
@@ -83,6 +83,13 @@ void NewFile::check() const {
 void NewFile::close() {
   file_.close("close", path_);
   check();
+}
+
+Handle timeless(hid_t property_class, const fs::path& file) {
+  const std::string doing = "describe what is made";
+  Handle creation(H5Pcreate(property_class), H5Pclose, doing, file);
+  check(H5Pset_obj_track_times(creation.id(), false), doing, file);
+  return creation;
 }
 
 Handle simple_space(const std::vector<hsize_t>& extent, const fs::path& file) {

@@ -74,6 +74,9 @@ class NewFile {
   Handle file_;
 };
 
+// Properties of something to be made, of this class (H5P_DATASET_CREATE, ...), without the times that HDF5 would note: the
+// same state makes the same bytes.
+Handle timeless(hid_t property_class, const std::filesystem::path& file);
 Handle simple_space(const std::vector<hsize_t>& extent, const std::filesystem::path& file);
 
 void write_attribute(hid_t object, const char* name, std::string_view text,

@@ -78,7 +78,7 @@ class ModelFile {
     const std::string doing = "map " + tensor;
     std::vector<hsize_t> extent(stored.shape.begin(), stored.shape.end());
     const hdf5::Handle space = hdf5::simple_space(extent, path_);
-    const hdf5::Handle creation(H5Pcreate(H5P_DATASET_CREATE), H5Pclose, doing, path_);
+    const hdf5::Handle creation = hdf5::timeless(H5P_DATASET_CREATE, path_);
     // HDF5 passes over files that aren't there; nobody shall take what is missing for zeros.
     const float missing = std::numeric_limits<float>::quiet_NaN();
     hdf5::check(H5Pset_fill_value(creation.id(), H5T_NATIVE_FLOAT, &missing), doing, path_);

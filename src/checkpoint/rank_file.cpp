@@ -72,13 +72,14 @@ class RankFile {
   hdf5::Handle group_of(const std::string& tensor) {
     const std::string doing = "make group " + tensor;
     if (groups_.insert(tensor).second)
-      return hdf5::Handle(H5Gcreate2(file_.id(), tensor.c_str(), H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT),
+      return hdf5::Handle(H5Gcreate2(file_.id(), tensor.c_str(), H5P_DEFAULT,
+                                     hdf5::timeless(H5P_GROUP_CREATE, path_).id(), H5P_DEFAULT),
                           H5Gclose, doing, path_);
     return hdf5::Handle(H5Gopen2(file_.id(), tensor.c_str(), H5P_DEFAULT), H5Gclose, doing, path_);
   }
 
   hdf5::Handle creation_properties() const {
-    hdf5::Handle creation(H5Pcreate(H5P_DATASET_CREATE), H5Pclose, "describe a dataset", path_);
+    hdf5::Handle creation = hdf5::timeless(H5P_DATASET_CREATE, path_);
     hdf5::check(H5Pset_layout(creation.id(), H5D_CONTIGUOUS), "describe a dataset", path_);
     // Its place in the file is known before the first byte, and nothing is written twice.
     hdf5::check(H5Pset_alloc_time(creation.id(), H5D_ALLOC_TIME_EARLY), "describe a dataset", path_);

@@ -235,6 +235,7 @@ void last_words(int status) {
 
 bool job_is_ending() { return ending; }
 void note_job_is_ending() { ending = true; }
+bool claim_the_word() { return !ending.exchange(true); }
 
 void end_job(int status) {
   if (ended_here.exchange(true))

@@ -40,5 +40,7 @@ void last_words(int status);
 // Whether the end of the job has begun, by this rank or, as far as is heard, by another one, which has told the cause.
 bool job_is_ending();
 void note_job_is_ending();
+// True for the one caller in this process that may tell the cause; the end of the job has begun then. Async-signal-safe.
+bool claim_the_word();
 
 }  // namespace zt::comm
