@@ -46,7 +46,9 @@ class Nodes {
     std::string hosts;
     for (int n = 0; n < count_; ++n) hosts += cat(n == 0 ? "" : ",", address(n), ":", ranks);
     std::string command =
-        cat(Desk::launcher(), " --mca plm_rsh_agent ", (desk_.path() / "remote.sh").string(),
+        // By its name: a path would also be prefixed to the command on other nodes (mpirun's --prefix).
+        cat(fs::path(Desk::launcher()).filename().string(), " --mca plm_rsh_agent ",
+            (desk_.path() / "remote.sh").string(),
             " --mca plm_rsh_no_tree_spawn 1 --mca oob_tcp_if_include eth0 --mca btl_tcp_if_include eth0",
             " --mca btl tcp,self,vader --mca btl_vader_backing_directory ", desk_.path().string(),
             " --mca orte_tmpdir_base ", desk_.path().string(), " --host ", hosts, " -n ", ranks * count_, " ",

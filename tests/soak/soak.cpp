@@ -64,6 +64,12 @@ lr_schedule: {name: cosine, warmup_steps: 20, decay_steps: 1000, min_lr_ratio: 0
 logging: {progress: none}
 )";
 
+bool is_running(pid_t child) {
+  siginfo_t ended = {};
+  return ::waitid(P_PID, static_cast<id_t>(child), &ended, WEXITED | WNOHANG | WNOWAIT) == 0 &&
+         ended.si_pid != child;
+}
+
 struct Leg {
   Way way;
   Words sets;
@@ -180,10 +186,7 @@ bool Soak::wait_for_step(std::int64_t step, pid_t run) const {
   const auto begin = Clock::now();
   while (seconds_since(begin) < kStartsWithin) {
     if (last_step() >= step) return true;
-    siginfo_t ended = {};
-    if (::waitid(P_PID, static_cast<id_t>(run), &ended, WEXITED | WNOHANG | WNOWAIT) == 0 &&
-        ended.si_pid == run)
-      return false;
+    if (!is_running(run)) return false;
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
   }
   return false;
@@ -219,8 +222,8 @@ std::string Soak::fill_disk() {
   const std::int64_t keep = below(64) * 1024;
   const std::int64_t take = static_cast<std::int64_t>(now.f_bavail * now.f_frsize) - keep;
   const int file = ::open((disk_path() / "filler").c_str(), O_CREAT | O_WRONLY, 0644);
-  if (take > 0) [[maybe_unused]]
-    const int result = ::posix_fallocate(file, 0, take);
+  const off_t end = ::lseek(file, 0, SEEK_END);
+  if (take > 0) (void)!::posix_fallocate(file, end, take);
   ::close(file);
   return cat("but for ", keep / 1024, " KiB");
 }
@@ -258,7 +261,16 @@ std::vector<Soak::Kind> Soak::kinds() {
          std::this_thread::sleep_for(std::chrono::milliseconds(below(60)));
          return kill_all(leg, run);
        }}};
-  if (disk_) all.push_back({"full disk", {7}, [this](const Leg&, pid_t) { return fill_disk(); }});
+  if (disk_)
+    all.push_back({"full disk", {7}, [this](const Leg&, pid_t run) {
+                     const std::string how = fill_disk();
+                     // What retention frees is taken too, until the run ends.
+                     for (int i = 0; i < 50 && is_running(run); ++i) {
+                       std::this_thread::sleep_for(std::chrono::milliseconds(100));
+                       fill_disk();
+                     }
+                     return how;
+                   }});
   return all;
 }
 
@@ -301,6 +313,7 @@ void Soak::leg(const Kind& kind) {
     whom = cat("not done: ", e.what());
   }
   const Ended ended = wait_for_end(run, fault);
+  check_nothing_runs();  // ranks without a launcher go on for a moment
   std::error_code none;
   fs::remove(disk_path() / "filler", none);
   note_life(leg, ended.err);
