@@ -12,27 +12,12 @@
 #include <utility>
 #include <vector>
 
+#include "base/descriptor.h"
 #include "base/text.h"
 
 namespace zt {
 namespace fs = std::filesystem;
 namespace {
-
-// Owns a file descriptor. The destructor never throws.
-class Descriptor {
- public:
-  explicit Descriptor(int raw) : raw_(raw) {}
-  ~Descriptor() {
-    if (raw_ >= 0) ::close(raw_);
-  }
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  int raw() const { return raw_; }
-  int release() { return std::exchange(raw_, -1); }
-
- private:
-  int raw_;
-};
 
 [[noreturn]] void fail(Blame blame, const std::string& doing, const fs::path& path, const std::string& hint) {
   throw Error(blame, cat("cannot ", doing, " ", path.string(), ": ", std::strerror(errno)), hint);
@@ -94,14 +79,19 @@ std::string read_text_file(const fs::path& path, Blame blame, std::int64_t limit
   return text;
 }
 
-static void write_all(const Descriptor& file, std::string_view bytes, const fs::path& path,
-                      const std::string& hint) {
+bool write_all(int raw, std::string_view bytes) {
   while (!bytes.empty()) {
-    const ssize_t n = ::write(file.raw(), bytes.data(), bytes.size());
+    const ssize_t n = ::write(raw, bytes.data(), bytes.size());
     if (n < 0 && errno == EINTR) continue;
-    if (n < 0) fail(Blame::machine, "write", path, hint);
+    if (n <= 0) return false;
     bytes.remove_prefix(static_cast<std::size_t>(n));
   }
+  return true;
+}
+
+static void write_all(const Descriptor& file, std::string_view bytes, const fs::path& path,
+                      const std::string& hint) {
+  if (!write_all(file.raw(), bytes)) fail(Blame::machine, "write", path, hint);
 }
 
 void write_file(const fs::path& path, std::string_view bytes) {

@@ -1,11 +1,8 @@
 #include "base/plain_text.h"
 
-#include <cstddef>
-
 namespace zt {
 
-// Bytes of the character that `text` begins with; 0 where it begins with none.
-static std::size_t character(std::string_view text) {
+std::size_t valid_utf8_length(std::string_view text) {
   const auto byte = [&](std::size_t i) { return i < text.size() ? static_cast<unsigned char>(text[i]) : 0u; };
   const unsigned first = byte(0), second = byte(1);
   if (first < 0x80) return 1;
@@ -28,7 +25,7 @@ std::string plain_text(std::string_view text) {
   std::string out;
   out.reserve(text.size());
   while (!text.empty()) {
-    const std::size_t length = character(text);
+    const std::size_t length = valid_utf8_length(text);
     if (length == 0 || is_control(text))
       out += '?';
     else

@@ -9,6 +9,7 @@
 #include <set>
 #include <sstream>
 
+#include "base/plain_text.h"
 #include "base/text.h"
 
 namespace zt::recipe {
@@ -194,20 +195,6 @@ class Builder : public YAML::EventHandler {
   std::size_t bytes_ = 0;
 };
 
-// Bytes of the UTF-8 character at the start of `text`, 0 when there is none (RFC 3629: shortest form, no
-// surrogates).
-std::size_t utf8_length(std::string_view text) {
-  const auto byte = [&](std::size_t i) { return i < text.size() ? static_cast<unsigned char>(text[i]) : 0u; };
-  const unsigned first = byte(0), second = byte(1);
-  if (first < 0x80) return 1;
-  const std::size_t length = first < 0xC2 ? 0 : first < 0xE0 ? 2 : first < 0xF0 ? 3 : first < 0xF5 ? 4 : 0;
-  for (std::size_t i = 1; i < length; ++i)
-    if ((byte(i) & 0xC0u) != 0x80u) return 0;
-  const bool overlong = (first == 0xE0 && second < 0xA0) || (first == 0xF0 && second < 0x90);
-  const bool no_character = (first == 0xED && second > 0x9F) || (first == 0xF4 && second > 0x8F);
-  return overlong || no_character ? 0 : length;
-}
-
 // yaml-cpp ends the text at some control characters without a word, and passes on bytes that aren't UTF-8.
 void refuse_what_is_no_text(std::string_view text, const std::string& set) {
   int line = 1, column = 1;
@@ -216,7 +203,7 @@ void refuse_what_is_no_text(std::string_view text, const std::string& set) {
     const bool blank = byte == '\t' || byte == '\n' || byte == '\r';
     if ((byte < 0x20 && !blank) || byte == 0x7f)
       refuse(set, line, column, fmt::format("a control character (0x{:02x}); is this a text file?", byte));
-    const std::size_t length = utf8_length(text.substr(i, 4));
+    const std::size_t length = valid_utf8_length(text.substr(i, 4));
     if (length == 0) refuse(set, line, column, fmt::format("byte 0x{:02x} isn't UTF-8", byte));
     if (byte == '\n') ++line, column = 0;
     i += length;

@@ -4,29 +4,11 @@
 #include <cstring>
 
 #include "base/error.h"
+#include "base/plain_text.h"
 #include "base/text.h"
 
 namespace zt::text {
 namespace {
-
-bool is_continuation(unsigned char byte) { return (byte & 0xC0) == 0x80; }
-
-// Length of the valid character at the front of `text`, or 0.
-std::size_t valid_length(std::string_view text) {
-  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
-  const unsigned char first = byte(0);
-  if (first < 0x80) return 1;
-  const std::size_t length = utf8_length(text[0]);
-  if (first < 0xC2 || first > 0xF4 || text.size() < length) return 0;
-  for (std::size_t i = 1; i < length; ++i)
-    if (!is_continuation(byte(i))) return 0;
-  const unsigned char second = byte(1);
-  if (first == 0xE0 && second < 0xA0) return 0;
-  if (first == 0xED && second > 0x9F) return 0;
-  if (first == 0xF0 && second < 0x90) return 0;
-  if (first == 0xF4 && second > 0x8F) return 0;
-  return length;
-}
 
 // Length of the ASCII run at `at`, eight bytes at a time.
 std::size_t ascii_run(std::string_view text, std::size_t at) {
@@ -45,7 +27,7 @@ std::optional<std::size_t> first_invalid_utf8(std::string_view text) {
   for (std::size_t at = 0; at < text.size();) {
     at += ascii_run(text, at);
     if (at == text.size()) break;
-    const std::size_t length = valid_length(text.substr(at));
+    const std::size_t length = valid_utf8_length(text.substr(at));
     if (length == 0) return at;
     at += length;
   }

@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cstring>
 
+#include "base/descriptor.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "base/text.h"
@@ -31,22 +32,6 @@ constexpr Word kWords[] = {{EventKind::start, "start"},
                            {EventKind::failed, "failed"},
                            {EventKind::done, "done"}};
 
-// An open file that is closed at the end of its life; -1 where it could not be opened.
-class Descriptor {
- public:
-  Descriptor(const std::filesystem::path& path, int flags)
-      : number_(::open(path.c_str(), flags | O_CLOEXEC, 0644)) {}
-  ~Descriptor() {
-    if (number_ >= 0) ::close(number_);
-  }
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  int number() const { return number_; }
-
- private:
-  int number_;
-};
-
 // A killed run, or a full disk, may have left half a line, to which the next one must not be added.
 bool ends_in_half_a_line(int file) {
   const off_t end = ::lseek(file, 0, SEEK_END);
@@ -54,16 +39,14 @@ bool ends_in_half_a_line(int file) {
   return end > 0 && ::pread(file, &last, 1, end - 1) == 1 && last != '\n';
 }
 
-// One write, so that a line is there as a whole or, on a full disk, in part; never mixed with another. False with
-// errno set where it isn't all there.
+// Lines are short: one write brings all of it or, on a full disk, a part; never mixed with another. False with errno
+// set where it isn't all there.
 bool append(const std::filesystem::path& path, std::string line) {
-  const Descriptor file(path, O_RDWR | O_APPEND | O_CREAT);
-  if (file.number() < 0) return false;
+  const Descriptor file(::open(path.c_str(), O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC, 0644));
+  if (file.raw() < 0) return false;
   if (line.empty()) return true;
-  if (ends_in_half_a_line(file.number())) line.insert(0, "\n");
-  const ssize_t written = ::write(file.number(), line.data(), line.size());
-  if (written >= 0 && static_cast<std::size_t>(written) < line.size()) errno = ENOSPC;
-  return written == static_cast<ssize_t>(line.size());
+  if (ends_in_half_a_line(file.raw())) line.insert(0, "\n");
+  return write_all(file.raw(), line);
 }
 
 std::int64_t now() {

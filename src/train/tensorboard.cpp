@@ -11,6 +11,7 @@
 #include <cstring>
 #include <utility>
 
+#include "base/descriptor.h"
 #include "base/host.h"
 #include "base/log.h"
 #include "base/text.h"
@@ -113,17 +114,6 @@ std::int64_t number_of_next(const fs::path& folder) {
       number = std::max(number, other + 1);
   }
   return number;
-}
-
-// All of it, or errno says why not.
-bool write_all(int file, std::string_view bytes) {
-  while (!bytes.empty()) {
-    const ssize_t done = ::write(file, bytes.data(), bytes.size());
-    if (done < 0 && errno == EINTR) continue;
-    if (done <= 0) return false;
-    bytes.remove_prefix(static_cast<std::size_t>(done));
-  }
-  return true;
 }
 
 }  // namespace
