@@ -102,8 +102,9 @@ class SlurmCluster {
   void require_state(const std::string& job, const std::string& state, double limit_seconds = 60,
                      const std::string& output = "job.out") const {
     const bool came = wait_for(job, "JobState", state, limit_seconds);
-    REQUIRE_MESSAGE(came, cat("job ", job, " is ", field(job, "JobState"), ", not ", state, "\n",
-                              desk_.has(output) ? end_of(desk_.read(output)) : "(no output)"));
+    REQUIRE_MESSAGE(came, cat("job ", job, " is ", field(job, "JobState"), " (exit code ",
+                              field(job, "ExitCode"), ", reason ", field(job, "Reason"), "), not ", state,
+                              "\n", desk_.has(output) ? end_of(desk_.read(output)) : "(no output)"));
   }
   // SLURM holds a job that was queued again for two minutes; this ends that. Not before what is left of the job has
   // gone, whose last message would be taken for the new start's.

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <sstream>
 
-#include "e2e/program.h"
+#include "e2e/browser.h"
 #include "plan/drawing.h"
 #include "plan/exposed_waits.h"
 #include "plan/gantt.h"
@@ -17,16 +17,6 @@ namespace zt::test {
 namespace {
 
 namespace fs = std::filesystem;
-
-// The first browser of $PATH; empty without one.
-std::string browser() {
-  const char* const path = std::getenv("PATH");
-  std::istringstream folders(path == nullptr ? "" : path);
-  for (std::string folder; std::getline(folders, folder, ':');)
-    for (const char* name : {"chromium", "chromium-browser", "google-chrome"})
-      if (fs::exists(fs::path(folder) / name)) return fs::path(folder) / name;
-  return "";
-}
 
 const std::string kTitle = "a<b>\"'&.yaml <script>document.title='broken'</script>";
 
@@ -47,9 +37,8 @@ std::string page(int layers, int micros) {
   return plan_page(page);
 }
 
-// Measures the page inside its frame and leaves the result as the only text of the outer page.
-constexpr const char* kMeasure = R"(<script>onload = () => {
-  const page = document.querySelector('iframe').contentDocument, view = page.defaultView;
+// For seen_by_browser.
+constexpr const char* kMeasure = R"(
   const box = e => e.getBoundingClientRect(), seen = e => box(e).width > 0 && box(e).height > 0;
   const words = [...page.querySelectorAll('svg text')].filter(seen).map(e => ({
     text: e.textContent, svg: e.closest('svg[id]'), size: parseFloat(view.getComputedStyle(e).fontSize), box: box(e)}));
@@ -58,7 +47,7 @@ constexpr const char* kMeasure = R"(<script>onload = () => {
     a.box.top < b.box.bottom - 3 && b.box.top < a.box.bottom - 3;
   const overlaps = words.flatMap((a, i) => words.slice(0, i).filter(b => meet(a, b)).map(b => a.text + ' | ' + b.text));
   const color = (e, key) => view.getComputedStyle(e)[key].match(/\d+/g).slice(0, 3).map(Number);
-  const result = {
+  return {
     title: page.title, heading: page.querySelector('h1').textContent, scripts: page.querySelectorAll('script').length,
     width: view.innerWidth, scroll: page.documentElement.scrollWidth,
     ground: color(page.body, 'backgroundColor'), ink: color(page.querySelector('h1'), 'color'),
@@ -69,32 +58,7 @@ constexpr const char* kMeasure = R"(<script>onload = () => {
     kinds: new Set([...page.querySelectorAll('#gantt .compute rect')].map(e => view.getComputedStyle(e).fill)).size,
     svg_widths: [...page.querySelectorAll('svg[id]')].map(e => box(e).width),
     smallest: Math.min(...words.map(w => w.size)), outside: words.filter(w => !inside(w)).map(w => w.text), overlaps};
-  document.body.textContent = 'RESULT' + JSON.stringify(result) + 'END';
-}</script>)";
-
-nlohmann::json shown(const Desk& desk, const std::string& html, int width, bool dark) {
-  desk.write("frame.html", "<!DOCTYPE html><meta charset=utf-8><body><iframe style=\"border:0;width:" +
-                               std::to_string(width) + "px;height:3000px\" srcdoc=\"" + plan::xml_text(html) +
-                               "\"></iframe>" + kMeasure);
-  const Words command = {browser(),
-                         "--headless",
-                         "--no-sandbox",
-                         "--disable-gpu",
-                         "--user-data-dir=" + (desk.path() / "profile").string(),
-                         std::string("--blink-settings=preferredColorScheme=") + (dark ? "0" : "1"),
-                         "--window-size=1500,3000",
-                         "--dump-dom",
-                         "file://" + (desk.path() / "frame.html").string()};
-  const Outcome outcome = desk.finish(desk.start_command(command), 120);
-  const std::size_t from = outcome.out.find("RESULT"), to = outcome.out.rfind("END");
-  CAPTURE(outcome.err);
-  REQUIRE(from != std::string::npos);
-  std::string text = outcome.out.substr(from + 6, to - from - 6);
-  for (const auto& [reference, meaning] : {std::pair{"&lt;", "<"}, {"&gt;", ">"}, {"&amp;", "&"}})
-    for (std::size_t at = 0; (at = text.find(reference, at)) != std::string::npos; ++at)
-      text.replace(at, std::string(reference).size(), meaning);
-  return nlohmann::json::parse(text);
-}
+)";
 
 double contrast(const nlohmann::json& a, const nlohmann::json& b) {
   const auto rgb = [](const nlohmann::json& c) {
@@ -116,7 +80,7 @@ TEST_CASE("page: a browser shows all of it at any width, light and dark, and no 
         CAPTURE(layers);
         CAPTURE(width);
         CAPTURE(dark);
-        const nlohmann::json seen = shown(desk, html, width, dark);
+        const nlohmann::json seen = seen_by_browser(desk, html, width, dark, kMeasure);
         CAPTURE(seen.dump());
         CHECK(seen["title"] == kTitle);
         CHECK(seen["heading"] == kTitle);

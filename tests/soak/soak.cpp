@@ -17,7 +17,7 @@
 #define DOCTEST_CONFIG_IMPLEMENT
 #include "checkpoint/step_folders.h"
 #include "fault/fault_desk.h"
-#include "soak/left_behind.h"
+#include "soak/odd_files.h"
 
 namespace zt::test {
 namespace {
@@ -127,7 +127,6 @@ class Soak {
   Leg any_leg();
   std::vector<Kind> kinds();
   void leg(const Kind& kind);
-  pid_t victim(const Leg& leg, pid_t run);
   std::string signal_somebody(const Leg& leg, pid_t run, int signal);
   std::string fill_disk();
   Ended wait_for_end(pid_t run, Clock::time_point fault);
@@ -203,11 +202,6 @@ Leg Soak::any_leg() {
   return leg;
 }
 
-pid_t Soak::victim(const Leg& leg, pid_t run) {
-  const std::vector<pid_t> all = FaultDesk::processes(leg.way, run);
-  return all[static_cast<std::size_t>(below(static_cast<std::int64_t>(all.size())))];
-}
-
 std::string Soak::signal_somebody(const Leg& leg, pid_t run, int signal) {
   const std::vector<pid_t> all = FaultDesk::processes(leg.way, run);
   const auto rank = below(static_cast<std::int64_t>(all.size()));
@@ -281,10 +275,8 @@ Ended Soak::wait_for_end(pid_t run, Clock::time_point fault) {
 }
 
 void Soak::check_nothing_runs() {
-  for (const Remnant& remnant : still_in(desk_.path(), kRemnantsEndWithin)) {
-    wrong(cat("process ", remnant.process, " is left: ", remnant.command));
-    ::kill(remnant.process, SIGKILL);
-  }
+  const std::string left = desk_.survivors(kRemnantsEndWithin);
+  if (!left.empty()) wrong(cat("left running: ", left));
 }
 
 void Soak::leg(const Kind& kind) {
