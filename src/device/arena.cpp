@@ -72,6 +72,6 @@ Arena& Arena::operator=(Arena&& other) noexcept {
 std::int64_t arena_bytes() { return live_bytes; }
 std::int64_t arena_claims() { return claims; }
 std::int64_t process_peak_bytes() { return proc_value("/proc/self/status", "VmHWM"); }
-std::int64_t available_bytes() { return proc_value("/proc/meminfo", "MemAvailable"); }
+std::int64_t memory_info(const std::string& name) { return proc_value("/proc/meminfo", name); }
 
 }  // namespace zt::device

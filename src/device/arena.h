@@ -35,7 +35,9 @@ std::int64_t arena_bytes();
 std::int64_t arena_claims();
 // Memory this process has used at its peak, as the system counts it (VmHWM).
 std::int64_t process_peak_bytes();
-// Memory the system could still give (MemAvailable), or -1 where it does not say.
-std::int64_t available_bytes();
+// Of the machine's memory, by a name of /proc/meminfo ("MemTotal"); -1 where the system does not say.
+std::int64_t memory_info(const std::string& name);
+// What the system could still give, or -1 where it does not say.
+inline std::int64_t available_bytes() { return memory_info("MemAvailable"); }
 
 }  // namespace zt::device

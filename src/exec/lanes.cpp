@@ -4,6 +4,7 @@
 #include <limits>
 #include <utility>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/text.h"
 #include "comm/ledger.h"
@@ -18,10 +19,6 @@ namespace {
 
 // Ends a lane whose partner has failed; never leaves this file.
 struct Stopped {};
-
-double seconds_since(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
 
 std::size_t number(Lane lane) { return static_cast<std::size_t>(lane); }
 

@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "base/text.h"
+#include "device/arena.h"
 #include "measure/rounds.h"
 
 namespace zt::measure {
@@ -113,16 +114,8 @@ Gpus find_gpus() {
 Limits this_limits() { return {limit_of(RLIMIT_NOFILE), limit_of(RLIMIT_MEMLOCK), limit_of(RLIMIT_CORE)}; }
 
 Swap this_swap() {
-  std::ifstream in("/proc/meminfo");
-  Swap swap;
-  std::int64_t free = 0;
-  std::string key, unit;
-  for (std::int64_t value = 0; in >> key >> value; std::getline(in, unit)) {
-    if (key == "SwapTotal:") swap.size = value * 1024;
-    if (key == "SwapFree:") free = value * 1024;
-  }
-  swap.used = swap.size - free;
-  return swap;
+  const std::int64_t size = std::max<std::int64_t>(0, device::memory_info("SwapTotal"));
+  return {size, size - std::max<std::int64_t>(0, device::memory_info("SwapFree"))};
 }
 
 bool may_execute(const fs::path& folder) {

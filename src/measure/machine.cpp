@@ -31,12 +31,6 @@ std::string value_of(const char* file, std::string_view key) {
   return "";
 }
 
-// "24123456 kB" in bytes; -1 where it is not that.
-std::int64_t kilobytes(const std::string& text) {
-  std::int64_t value = 0;
-  return parse_int(split(text, ' ').front(), &value) ? value * 1024 : -1;
-}
-
 struct Kind {
   long magic;
   const char* name;
@@ -56,7 +50,7 @@ Machine this_machine() {
   m.host = host_name();
   m.processor = value_of("/proc/cpuinfo", "model name");
   m.cores = device::cores();
-  m.memory = kilobytes(value_of("/proc/meminfo", "MemTotal"));
+  m.memory = device::memory_info("MemTotal");
   m.available = device::available_bytes();
   struct statvfs shared = {};
   if (::statvfs("/dev/shm", &shared) == 0) {

@@ -28,6 +28,7 @@ class ParamStore {
   Dtype grad_dtype() const { return share_.grad_dtype; }
   bool training() const { return training_; }
   const Share& share() const { return share_; }
+  int blocks() const { return static_cast<int>(places_.size()); }
   const plan::BlockLayout& layout(int block) const { return at(block).layout; }
   std::int64_t elements(int block) const { return layout(block).elements(); }
   std::int64_t bytes() const { return memory_.bytes(); }

@@ -3,6 +3,7 @@
 #include <chrono>
 #include <utility>
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/text.h"
 #include "comm/agreement.h"
@@ -21,10 +22,7 @@ Saves::Saves(const std::filesystem::path& folder, const recipe::Checkpoint& sett
       comm_(comm),
       companions_(std::move(companions)) {
   if (!copies(settings)) return;
-  std::int64_t bytes = 0;
-  for (int b = 0; b < static_cast<int>(model.blocks.size()); ++b)
-    bytes += plan::snapshot_bytes(store.layout(b));
-  snapshot_ = device::Arena(bytes, "the copy from which checkpoints are written");
+  snapshot_ = device::Arena(owned_state_bytes(store), "the copy from which checkpoints are written");
 }
 
 Saves::~Saves() {
@@ -66,7 +64,7 @@ namespace {
 class Busy {
  public:
   explicit Busy(double& seconds) : seconds_(seconds) {}
-  ~Busy() { seconds_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count(); }
+  ~Busy() { seconds_ += seconds_since(start_); }
 
  private:
   double& seconds_;

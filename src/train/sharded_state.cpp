@@ -48,6 +48,12 @@ std::vector<checkpoint::Piece> OwnedState::copied_to(const device::Arena& memory
   return copies;
 }
 
+std::int64_t owned_state_bytes(const shard::ParamStore& store) {
+  std::int64_t bytes = 0;
+  for (int b = 0; b < store.blocks(); ++b) bytes += plan::snapshot_bytes(store.layout(b));
+  return bytes;
+}
+
 std::vector<checkpoint::Need> needs_of(const spec::ModelSpec& model) {
   std::vector<checkpoint::Need> needs;
   for (const spec::BlockSpec& block : model.blocks) {

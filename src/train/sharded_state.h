@@ -29,6 +29,9 @@ class OwnedState {
   std::vector<std::vector<float>> widened_;
 };
 
+// The bytes of all of them at most, the same on every rank.
+std::int64_t owned_state_bytes(const shard::ParamStore& store);
+
 // What a checkpoint must hold for a run of this model: values of all tensors, moments of the trained ones.
 std::vector<checkpoint::Need> needs_of(const spec::ModelSpec& model);
 

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <vector>
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/text.h"
 #include "comm/mpi.h"
@@ -49,12 +50,20 @@ std::string Stops::time_text() const {
                      limit_->left(now_seconds()), limit_->reserve());
 }
 
+// Steps may be short and the folder's file system far away.
+bool Stops::save_is_asked_for() {
+  constexpr double kBetweenLooks = 0.2;
+  if (seconds_since(looked_) < kBetweenLooks) return false;
+  looked_ = std::chrono::steady_clock::now();
+  std::error_code none;
+  return std::filesystem::exists(save_now_, none);
+}
+
 Stops::Agreed Stops::look(bool written) {
   Signs mine;
   mine.signal = name_of(signals_);
   if (comm_.rank() == 0) {
-    std::error_code none;
-    mine.save = std::filesystem::exists(save_now_, none) ? 1 : 0;
+    mine.save = save_is_asked_for() ? 1 : 0;
     mine.out_of_time = limit_ && limit_->due(now_seconds()) ? 1 : 0;
   }
   mine.written = written ? 1 : 0;

@@ -2,6 +2,7 @@
 // time limit, the file save-now.
 #pragma once
 
+#include <chrono>
 #include <filesystem>
 #include <optional>
 #include <string>
@@ -43,10 +44,12 @@ class Stops {
 
  private:
   std::string time_text() const;
+  bool save_is_asked_for();
   const StopRequests& signals_;
   std::filesystem::path save_now_;
   comm::Communicator& comm_;
   std::optional<TimeLimit> limit_;
+  std::chrono::steady_clock::time_point looked_{};  // when for the file
 };
 
 }  // namespace zt::train

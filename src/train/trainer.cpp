@@ -5,11 +5,11 @@
 #include <optional>
 #include <random>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/file.h"
 #include "base/log.h"
 #include "base/text.h"
-#include "checkpoint/piece.h"
 #include "checkpoint/step_folders.h"
 #include "comm/agreement.h"
 #include "comm/mpi.h"
@@ -62,10 +62,6 @@ double token_cost(const spec::ModelSpec& model) {
 // Ranks that no launcher started are threads of this process.
 Ranks ranks_of(const TrainOptions& options, const comm::Communicator& comm) {
   return {comm.size(), options.ranks_on_this_node, comm::launched() ? 1 : comm.size()};
-}
-
-double seconds_since(std::chrono::steady_clock::time_point start) {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
 class Trainer {
@@ -294,8 +290,8 @@ void Trainer::limit_time() {
   std::int64_t limited = deadline ? 1 : 0;
   comm_.broadcast(&limited, sizeof limited, 0);
   if (limited == 0) return;
-  const std::int64_t bytes = checkpoint::bytes_of(OwnedState(setup_.source.spec, engine_->params()).pieces());
-  const double seconds = try_save_seconds(recipe_.run.output_dir, bytes, comm_);
+  const double seconds =
+      try_save_seconds(recipe_.run.output_dir, owned_state_bytes(engine_->params()), comm_);
   if (!lead()) return;
   stops_.limit(TimeLimit(*deadline, seconds));
   const TimeLimit& limit = *stops_.time_limit();

@@ -59,12 +59,14 @@ class Desk {
     argv.push_back(nullptr);
     const std::string out = stdout_to.empty() ? base + "out" + streams : stdout_to,
                       err = base + "err" + streams;
+    // Here, so that a test that waits for a line never sees one of an earlier run.
+    constexpr int kNew = O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC;
+    const int streams_of_child[] = {::open(in.c_str(), O_RDONLY | O_CLOEXEC), ::open(out.c_str(), kNew, 0644),
+                                    ::open(err.c_str(), kNew, 0644)};
     const pid_t child = ::fork();
     if (child < 0) throw std::runtime_error("fork failed");
     if (child == 0) {
-      ::dup2(::open(in.c_str(), O_RDONLY), 0);
-      ::dup2(::open(out.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0644), 1);
-      ::dup2(::open(err.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0644), 2);
+      for (int stream = 0; stream < 3; ++stream) ::dup2(streams_of_child[stream], stream);
       ::setenv("ZEROTRAIN_CACHE", (path() / "cache").c_str(), 1);
       ::setenv("XDG_CACHE_HOME", (path() / "xdg").c_str(),
                1);  // where a calibration of this machine would be
@@ -72,6 +74,7 @@ class Desk {
       ::execvp(argv[0], argv.data());
       ::_exit(127);
     }
+    for (const int stream : streams_of_child) ::close(stream);
     return child;
   }
 
