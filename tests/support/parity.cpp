@@ -226,9 +226,4 @@ void with_threads(int threads, const std::function<void()>& work) {
 #endif
 }
 
-const std::vector<Backend>& backends() {
-  static const std::vector<Backend> all = {{"cpu", [] { return kernels::make_cpu_kernels(); }}};
-  return all;
-}
-
 }  // namespace zt::parity

@@ -1,0 +1,290 @@
+// Matrix products by cuBLASLt. See linear.h for the contract.
+//
+// cuBLASLt's matrices are column-major: a row-major [rows, cols] matrix of stride s is, for it, [cols, rows] with
+// leading dimension s. So c = op(a) op(b) is asked for as c^T = op(b)^T op(a)^T, with b as the left operand.
+#include "kernels/linear.h"
+
+#include <cublasLt.h>
+
+#include <algorithm>
+#include <map>
+#include <mutex>
+#include <tuple>
+
+#include "device/stream.h"
+#include "kernels/bias.h"
+#include "kernels/cuda_kernels.h"
+#include "kernels/loops.h"
+
+namespace zt::kernels {
+namespace {
+
+// c_MN = op(a) op(b) (+ bias_N) (+ c), row-major; op transposes where its flag is set: a is then stored [k, m],
+// b [n, k]. a and b share one dtype, bias has c's.
+struct Product {
+  bool a_transposed = false, b_transposed = false;
+  std::int64_t m = 0, n = 0, k = 0;
+  View a, b, bias, c;
+  bool add = false;
+};
+
+void check(cublasStatus_t status, const char* what) {
+  if (status != CUBLAS_STATUS_SUCCESS)
+    throw Error(Blame::machine, cat("cuBLASLt: ", what, ": ", cublasLtGetStatusString(status)));
+}
+
+cudaDataType_t type_of(Dtype dtype) {
+  switch (dtype) {
+    case Dtype::f32: return CUDA_R_32F;
+    case Dtype::bf16: return CUDA_R_16BF;
+    case Dtype::f16: return CUDA_R_16F;
+    case Dtype::i32: break;
+  }
+  fail_contract("linear", cat("no products of ", name(dtype)));
+}
+
+// The largest power of two up to 256 that divides the address.
+std::uint32_t alignment(const View& v) {
+  const auto address = reinterpret_cast<std::uintptr_t>(v.data);
+  return std::uint32_t(std::min<std::uintptr_t>(256, address == 0 ? 256 : address & -address));
+}
+
+// A cuBLASLt object, destroyed with its owner.
+template <typename Handle, cublasStatus_t (*kDestroy)(Handle)>
+class Owned {
+ public:
+  explicit Owned(Handle handle) : handle_(handle) {}
+  ~Owned() {
+    if (handle_ != nullptr) (void)kDestroy(handle_);
+  }
+  Owned(Owned&& other) noexcept : handle_(std::exchange(other.handle_, nullptr)) {}
+  Owned& operator=(Owned&&) = delete;
+  operator Handle() const { return handle_; }
+
+ private:
+  Handle handle_;
+};
+using Handle = Owned<cublasLtHandle_t, cublasLtDestroy>;
+using Operation = Owned<cublasLtMatmulDesc_t, cublasLtMatmulDescDestroy>;
+using Layout = Owned<cublasLtMatrixLayout_t, cublasLtMatrixLayoutDestroy>;
+using Preference = Owned<cublasLtMatmulPreference_t, cublasLtMatmulPreferenceDestroy>;
+
+Handle make_handle() {
+  cublasLtHandle_t handle = nullptr;
+  check(cublasLtCreate(&handle), "create");
+  return Handle(handle);
+}
+
+template <typename Value>
+void set(const Operation& operation, cublasLtMatmulDescAttributes_t attribute, Value value) {
+  check(cublasLtMatmulDescSetAttribute(operation, attribute, &value, sizeof value), "set operation");
+}
+template <typename Value>
+void set(const Preference& preference, cublasLtMatmulPreferenceAttributes_t attribute, Value value) {
+  check(cublasLtMatmulPreferenceSetAttribute(preference, attribute, &value, sizeof value), "set preference");
+}
+
+// Sums in fp32; products of fp32 numbers are fp32, not TF32.
+Operation make_operation(const Product& p) {
+  cublasLtMatmulDesc_t raw = nullptr;
+  check(cublasLtMatmulDescCreate(&raw, CUBLAS_COMPUTE_32F, CUDA_R_32F), "make operation");
+  Operation operation(raw);
+  set(operation, CUBLASLT_MATMUL_DESC_TRANSA, p.b_transposed ? CUBLAS_OP_T : CUBLAS_OP_N);
+  set(operation, CUBLASLT_MATMUL_DESC_TRANSB, p.a_transposed ? CUBLAS_OP_T : CUBLAS_OP_N);
+  if (p.bias) {
+    set(operation, CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_BIAS);
+    set(operation, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, type_of(p.bias.dtype));
+    set(operation, CUBLASLT_MATMUL_DESC_BIAS_POINTER, static_cast<const void*>(p.bias.data));
+  }
+  return operation;
+}
+
+Layout make_layout(const View& v) {
+  cublasLtMatrixLayout_t raw = nullptr;
+  // One row may have any stride; a leading dimension must not be below the column's length.
+  const std::int64_t leading = v.rows > 1 ? v.stride : v.cols;
+  check(cublasLtMatrixLayoutCreate(&raw, type_of(v.dtype), std::uint64_t(v.cols), std::uint64_t(v.rows),
+                                   leading),
+        "make layout");
+  return Layout(raw);
+}
+
+Preference make_preference(const Product& p, std::int64_t workspace_bytes) {
+  cublasLtMatmulPreference_t raw = nullptr;
+  check(cublasLtMatmulPreferenceCreate(&raw), "make preference");
+  Preference preference(raw);
+  set(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, std::uint64_t(workspace_bytes));
+  set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, alignment(p.b));
+  set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, alignment(p.a));
+  set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, alignment(p.c));
+  set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, alignment(p.c));
+  return preference;
+}
+
+// What an algorithm is chosen by.
+using Key = std::tuple<bool, bool, std::int64_t, std::int64_t, std::int64_t, std::int64_t, std::int64_t,
+                       std::int64_t, Dtype, Dtype, bool, bool, std::uint32_t, std::uint32_t, std::uint32_t>;
+
+Key key_of(const Product& p) {
+  return {p.a_transposed, p.b_transposed, p.m,           p.n,       p.k,          p.a.stride,
+          p.b.stride,     p.c.stride,     p.a.dtype,     p.c.dtype, bool(p.bias), p.add,
+          alignment(p.a), alignment(p.b), alignment(p.c)};
+}
+
+}  // namespace
+
+// The library's heuristic is asked once for each shape; its answer is kept, so that a shape has one algorithm and the
+// same bits throughout a run.
+struct CudaKernels::Products {
+  struct Entry {
+    Operation operation;
+    Layout a, b, c;
+    cublasLtMatmulAlgo_t algorithm;
+    std::mutex mutex;  // the operation names the bias
+  };
+
+  void multiply(Product p, const CudaScratch& scratch) {
+    if (p.m == 0 || p.n == 0) return;
+    if (p.k == 0) fail_contract("linear", "a product without terms");
+    // The epilogue takes a bias of the output's format only.
+    const View late_bias = p.bias && p.bias.dtype != p.c.dtype ? p.bias : View();
+    if (late_bias) p.bias = View();
+    Entry& entry = find(p, scratch.bytes);
+    const std::lock_guard lock(entry.mutex);
+    if (p.bias)
+      set(entry.operation, CUBLASLT_MATMUL_DESC_BIAS_POINTER, static_cast<const void*>(p.bias.data));
+    const float alpha = 1.f, beta = p.add ? 1.f : 0.f;
+    check(cublasLtMatmul(handle, entry.operation, &alpha, p.b.data, entry.a, p.a.data, entry.b, &beta,
+                         p.c.data, entry.c, p.c.data, entry.c, &entry.algorithm, scratch.data,
+                         std::size_t(scratch.bytes), cuda::current_stream()),
+          "matmul");
+    if (late_bias) add_bias(late_bias, p.c);
+  }
+
+  Entry& find(const Product& p, std::int64_t workspace_bytes) {
+    const std::lock_guard lock(mutex);
+    const Key key = key_of(p);
+    auto it = entries.find(key);
+    if (it == entries.end()) it = entries.emplace(key, make(p, workspace_bytes)).first;
+    return *it->second;
+  }
+
+  std::unique_ptr<Entry> make(const Product& p, std::int64_t workspace_bytes) {
+    auto entry = std::unique_ptr<Entry>(
+        new Entry{make_operation(p), make_layout(p.b), make_layout(p.a), make_layout(p.c), {}, {}});
+    const Preference preference = make_preference(p, workspace_bytes);
+    cublasLtMatmulHeuristicResult_t result{};
+    int found = 0;
+    const cublasStatus_t status = cublasLtMatmulAlgoGetHeuristic(
+        handle, entry->operation, entry->a, entry->b, entry->c, entry->c, preference, 1, &result, &found);
+    if (status != CUBLAS_STATUS_SUCCESS || found == 0)
+      throw Error(Blame::bug, cat("cuBLASLt has no algorithm for a product of ", p.m, " x ", p.k, " and ",
+                                  p.k, " x ", p.n, " numbers of ", name(p.a.dtype), " to ", name(p.c.dtype),
+                                  ": ", cublasLtGetStatusString(status)));
+    entry->algorithm = result.algo;
+    return entry;
+  }
+
+  Handle handle = make_handle();
+  std::mutex mutex;
+  std::map<Key, std::unique_ptr<Entry>> entries;
+};
+
+std::shared_ptr<CudaKernels::Products> CudaKernels::make_products() { return std::make_shared<Products>(); }
+
+namespace {
+
+[[noreturn]] void refuse(const char* kernel, const std::string& what) {
+  throw Error(Blame::bug, cat(kernel, ": ", what));
+}
+
+void require_shape(const char* kernel, const char* what, const View& v, std::int64_t rows,
+                   std::int64_t cols) {
+  if (v.rows != rows || v.cols != cols || (v.rows > 1 && v.stride < v.cols))
+    refuse(kernel, cat(what, " is ", v.rows, " x ", v.cols, " with stride ", v.stride, ", needed ", rows,
+                       " x ", cols));
+}
+
+void require_dtype(const char* kernel, const char* what, const View& v, Dtype dtype) {
+  if (v.dtype != dtype) refuse(kernel, cat(what, " is ", name(v.dtype), ", needed ", name(dtype)));
+}
+
+void check_product_dtype(const char* kernel, const View& x) {
+  if (x.dtype == Dtype::i32) refuse(kernel, cat("no products of ", name(x.dtype)));
+}
+
+// dx_NI = or += dy_NO w
+Product input_gradient(const LinearGrad& l) {
+  const char* const kernel = "linear_backward";
+  const std::int64_t N = l.dy_NO.rows, O = l.dy_NO.cols, I = l.w_is_IO ? l.w_OI.rows : l.w_OI.cols;
+  require_shape(kernel, l.w_is_IO ? "w_IO" : "w_OI", l.w_OI, l.w_is_IO ? I : O, l.w_is_IO ? O : I);
+  require_dtype(kernel, "w", l.w_OI, l.dy_NO.dtype);
+  require_shape(kernel, "dx_NI", l.dx_NI, N, I);
+  if (l.dx_NI.dtype != Dtype::f32) require_dtype(kernel, "dx_NI", l.dx_NI, l.dy_NO.dtype);
+  return {.b_transposed = l.w_is_IO,
+          .m = N,
+          .n = I,
+          .k = O,
+          .a = l.dy_NO,
+          .b = l.w_OI,
+          .c = l.dx_NI,
+          .add = l.accumulate_dx};
+}
+
+// dw += dy^T x, or x^T dy where w is [I, O]
+Product weight_gradient(const LinearGrad& l) {
+  const char* const kernel = "linear_backward";
+  const std::int64_t N = l.dy_NO.rows, O = l.dy_NO.cols, I = l.x_NI.cols;
+  require_shape(kernel, "x_NI", l.x_NI, N, I);
+  require_dtype(kernel, "x_NI", l.x_NI, l.dy_NO.dtype);
+  require_dtype(kernel, "dw", l.dw_OI, Dtype::f32);
+  require_shape(kernel, "dw", l.dw_OI, l.w_is_IO ? I : O, l.w_is_IO ? O : I);
+  const View& left = l.w_is_IO ? l.x_NI : l.dy_NO;
+  const View& right = l.w_is_IO ? l.dy_NO : l.x_NI;
+  return {.a_transposed = true,
+          .m = left.cols,
+          .n = right.cols,
+          .k = N,
+          .a = left,
+          .b = right,
+          .c = l.dw_OI,
+          .add = true};
+}
+
+}  // namespace
+
+void CudaKernels::linear(const Linear& l) {
+  const std::int64_t N = l.x_NI.rows, I = l.x_NI.cols, O = l.y_NO.cols;
+  check_product_dtype("linear", l.x_NI);
+  require_shape("linear", "y_NO", l.y_NO, N, O);
+  require_shape("linear", l.w_is_IO ? "w_IO" : "w_OI", l.w_OI, l.w_is_IO ? I : O, l.w_is_IO ? O : I);
+  require_dtype("linear", "w", l.w_OI, l.x_NI.dtype);
+  if (l.y_NO.dtype != Dtype::f32) require_dtype("linear", "y_NO", l.y_NO, l.x_NI.dtype);
+  if (l.b_O) {
+    require_shape("linear", "b_O", l.b_O, 1, O);
+    require_dtype("linear", "b_O", l.b_O, l.x_NI.dtype);
+  }
+  products_->multiply({.b_transposed = !l.w_is_IO,
+                       .m = N,
+                       .n = O,
+                       .k = I,
+                       .a = l.x_NI,
+                       .b = l.w_OI,
+                       .bias = l.b_O,
+                       .c = l.y_NO,
+                       .add = l.accumulate},
+                      scratch());
+}
+
+void CudaKernels::linear_backward(const LinearGrad& l) {
+  check_product_dtype("linear_backward", l.dy_NO);
+  if (l.dx_NI) products_->multiply(input_gradient(l), scratch());
+  if (l.dw_OI && l.dy_NO.rows > 0) products_->multiply(weight_gradient(l), scratch());
+  if (l.db_O) {
+    require_shape("linear_backward", "db_O", l.db_O, 1, l.dy_NO.cols);
+    require_dtype("linear_backward", "db_O", l.db_O, Dtype::f32);
+    add_column_sums(l.dy_NO, l.db_O, scratch());
+  }
+}
+
+}  // namespace zt::kernels
