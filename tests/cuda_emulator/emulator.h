@@ -57,10 +57,15 @@ struct Counters {
 Counters counters(const std::string& kernel);
 void reset_counters();
 
-// Where cudaStreamWaitEvent was called from, "exchange.cpp:88" each, in order of first call. forget_waits_at() makes every
-// later call from that place do nothing: a test proves with it that each wait of a program is needed, and that a missing
-// one is reported. "" forgets none.
-std::vector<std::string> wait_places();
-void forget_waits_at(const std::string& place);
+// One call of cudaStreamWaitEvent. A wait that orders nothing new (`needed` is false) may be dropped without harm.
+struct Wait {
+  std::string place;  // "stream.cpp:30 from executor.cpp:88"
+  bool needed = false;
+};
+// All waits on streams of a device since configure().
+std::vector<Wait> waits(int device);
+// The wait of that number (from 0, counted a device since configure()) will do nothing; -1: none. A test proves with it
+// that every wait of a program is needed, and that a missing one is reported.
+void forget_wait(int device, std::int64_t number);
 
 }  // namespace zt::emulator
