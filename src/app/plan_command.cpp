@@ -24,6 +24,7 @@ plan::StepShape shape_on(const recipe::Recipe& r, int ranks, const std::optional
   if (cluster && cluster->backend == plan::Backend::cuda) {
     plan::StepShape shape = plan::step_shape(r, true, ranks);
     shape.process.device_libraries = std::max<std::int64_t>(1, cluster->library_bytes);
+    shape.spans = true;
     return shape;
   }
   plan::StepShape shape = train::step_shape(r, true, ranks);

@@ -48,24 +48,31 @@ Arena::Arena(std::int64_t bytes, const std::string& purpose) {
     throw Error(Blame::machine,
                 cat("cannot get ", human_bytes(bytes), " for ", purpose, ": ", std::strerror(errno)), hint);
   ::madvise(raw, static_cast<std::size_t>(bytes), MADV_HUGEPAGE);  // fewer TLB misses; harmless where refused
-  data_ = static_cast<std::byte*>(raw);
-  bytes_ = bytes;
+  const auto unmap = [bytes](std::byte* data) { ::munmap(data, static_cast<std::size_t>(bytes)); };
+  *this = Arena(static_cast<std::byte*>(raw), bytes, unmap);
+}
+
+Arena::Arena(std::byte* data, std::int64_t bytes, std::function<void(std::byte*)> release)
+    : data_(data), bytes_(bytes), release_(std::move(release)) {
   live_bytes += bytes;
   ++claims;
 }
 
 Arena::~Arena() {
   if (data_ == nullptr) return;
-  ::munmap(data_, static_cast<std::size_t>(bytes_));
+  release_(data_);
   live_bytes -= bytes_;
 }
 
 Arena::Arena(Arena&& other) noexcept
-    : data_(std::exchange(other.data_, nullptr)), bytes_(std::exchange(other.bytes_, 0)) {}
+    : data_(std::exchange(other.data_, nullptr)),
+      bytes_(std::exchange(other.bytes_, 0)),
+      release_(std::move(other.release_)) {}
 
 Arena& Arena::operator=(Arena&& other) noexcept {
   std::swap(data_, other.data_);
   std::swap(bytes_, other.bytes_);
+  std::swap(release_, other.release_);
   return *this;
 }
 

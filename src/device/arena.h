@@ -4,16 +4,19 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <string>
 
 namespace zt::device {
 
-// Owns `bytes` zeroed bytes, aligned to 64. Move-only. Throws Error(machine) with the numbers when memory is
-// short.
+// Owns bytes of a device. Move-only.
 class Arena {
  public:
   Arena() = default;
+  // Zeroed host memory, aligned to a page. Throws Error(machine) with the numbers when memory is short.
   Arena(std::int64_t bytes, const std::string& purpose);
+  // What another device has given, which `release` gives back.
+  Arena(std::byte* data, std::int64_t bytes, std::function<void(std::byte*)> release);
   ~Arena();
   Arena(Arena&& other) noexcept;
   Arena& operator=(Arena&& other) noexcept;
@@ -28,6 +31,7 @@ class Arena {
  private:
   std::byte* data_ = nullptr;
   std::int64_t bytes_ = 0;
+  std::function<void(std::byte*)> release_;
 };
 
 // Bytes that all arenas of this process hold now, and how often one was claimed.

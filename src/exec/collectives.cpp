@@ -1,8 +1,5 @@
 // What moves between ranks. Which collective an op is follows from who holds what.
-#include <cstring>
-
 #include "exec/executor.h"
-#include "shard/gradient_sum.h"
 
 namespace zt::exec {
 
@@ -15,14 +12,13 @@ void Executor::gather(const Op& op) {
   if (whole == nullptr)
     whole = static_cast<std::byte*>(store_.weights(op.block));
   else
-    std::memcpy(whole + comm_.rank() * slice_bytes, store_.owned_weights(op.block),
-                static_cast<std::size_t>(slice_bytes));
+    device_.copy(whole + comm_.rank() * slice_bytes, store_.owned_weights(op.block), slice_bytes);
   comm_.all_gather(whole, slice_bytes);
 }
 
 void Executor::accumulate(const Op& op) {
   const auto* const whole = reinterpret_cast<const float*>(address(op, SlotKind::G, op.block));
-  shard::add_to(store_.grad_dtype(), store_.gradient(op.block), whole, store_.gradient_elements(op.block));
+  device_.add(store_.grad_dtype(), store_.gradient(op.block), whole, store_.gradient_elements(op.block));
 }
 
 void Executor::reduce(const Op& op) {
@@ -37,7 +33,7 @@ void Executor::reduce(const Op& op) {
   if (whole == nullptr) return sum(store_.gradient(op.block), store_.grad_dtype());
   sum(whole, Dtype::f32);
   for (const plan::Part& part : store_.parts(op.block))
-    shard::add_to(store_.grad_dtype(), store_.gradient(op.block, part), whole + part.first, part.count);
+    device_.add(store_.grad_dtype(), store_.gradient(op.block, part), whole + part.first, part.count);
 }
 
 }  // namespace zt::exec

@@ -24,7 +24,7 @@ Decoder::Decoder(const spec::ModelSpec& model, Dtype dtype, std::int64_t capacit
       rows_(2 * std::int64_t{model_.hidden} * size_of(dtype), "one token's rows"),
       logits_(static_cast<std::size_t>(model_.vocab)) {
   run_ = {kernels_.get(), &model_, dtype, 0.f, 0, {}, {}};
-  fill_rope_tables(model_, capacity, tables_, &run_);
+  fill_rope_tables(model_, capacity, device::host(), tables_, &run_);
   blocks_ = make_model(run_);
   const std::int64_t part = capacity * model_.kv_size() * size_of(dtype);
   for (int i = 0; i < model_.layers; ++i) {

@@ -23,23 +23,27 @@ std::int64_t computed_tokens(std::int64_t used, std::int64_t planned) {
   return std::min(planned, round_up(used, step));
 }
 
-void fill_rope_tables(const spec::ModelSpec& model, std::int64_t positions, const device::Arena& tables,
-                      layers::RunContext* run) {
+void fill_rope_tables(const spec::ModelSpec& model, std::int64_t positions, device::Device& device,
+                      const device::Arena& tables, layers::RunContext* run) {
   if (model.family != spec::Family::llama) return;
   const std::vector<double> frequencies = spec::inverse_frequencies(model, positions);
   const double factor = spec::rope_attention_factor(model);
   const std::int64_t half = model.head_size / 2;
-  float* const cosines = tables.as<float>(0);
-  float* const sines = tables.as<float>(tables.bytes() / 2);
+  std::vector<float> cosines(static_cast<std::size_t>(positions * half)), sines(cosines.size());
   for (std::int64_t p = 0; p < positions; ++p) {
     for (std::int64_t i = 0; i < half; ++i) {
       const double angle = static_cast<double>(p) * frequencies[static_cast<std::size_t>(i)];
-      cosines[p * half + i] = static_cast<float>(factor * std::cos(angle));
-      sines[p * half + i] = static_cast<float>(factor * std::sin(angle));
+      const auto at = static_cast<std::size_t>(p * half + i);
+      cosines[at] = static_cast<float>(factor * std::cos(angle));
+      sines[at] = static_cast<float>(factor * std::sin(angle));
     }
   }
-  run->cos_Pd2 = View(cosines, positions, half);
-  run->sin_Pd2 = View(sines, positions, half);
+  const auto lay = [&](const std::vector<float>& values, std::int64_t offset) {
+    device.to_device(tables.at(offset), values.data(), static_cast<std::int64_t>(values.size()) * 4);
+    return View(tables.as<float>(offset), positions, half);
+  };
+  run->cos_Pd2 = lay(cosines, 0);
+  run->sin_Pd2 = lay(sines, tables.bytes() / 2);
 }
 
 static std::int64_t batch_slots(const plan::StepShape& shape) {
@@ -59,6 +63,7 @@ static EngineOptions agreeing(EngineOptions options, const comm::Communicator& c
   options.shape.comm_bytes = comm.buffer_bytes();
   options.shape.kernel_bytes = kernels::tile_bytes(options.dtype);
   options.lanes.threads = options.lanes.threads && comm.size() > 1;
+  options.shape.spans = !options.device->is_host();
   options.shape.dropout = options.dropout > 0.f;
   return options;
 }
@@ -70,20 +75,21 @@ Engine::Engine(const spec::ModelSpec& model, const EngineOptions& options, comm:
       options_(agreeing(options, *comm_)),
       plan_(plan::plan_step(model_, options_.shape)),
       kernels_(options_.kernels(options_.dtype)),
-      arena_(plan_.arena, "activations"),
-      workspace_(plan_.workspace, "the workspace"),
-      batches_(batch_slots(options_.shape), "batches"),
-      tables_(plan::rope_table_bytes(model_, options_.shape.sequence_length), "rotary tables"),
+      arena_(options_.device->claim(plan_.arena, "activations")),
+      workspace_(options_.device->claim(plan_.workspace, "the workspace")),
+      batches_(options_.device->claim(batch_slots(options_.shape), "batches")),
+      tables_(options_.device->claim(plan::rope_table_bytes(model_, options_.shape.sequence_length),
+                                     "rotary tables")),
       params_(model_, options_.dtype, options_.shape.training,
-              {options_.shape.partition, comm_->rank(), options_.grad_dtype}) {
+              {options_.shape.partition, comm_->rank(), options_.grad_dtype}, *options_.device) {
   require_same_lists();
   run_ = {kernels_.get(),         &model_, options.dtype, options.dropout, options.seed, {}, {},
           options.shape.selective};
-  fill_rope_tables(model_, options.shape.sequence_length, tables_, &run_);
+  fill_rope_tables(model_, options.shape.sequence_length, *options_.device, tables_, &run_);
   reserve_bounds();
   blocks_ = make_model(run_);
   executor_ = std::make_unique<Executor>(run_, blocks_, params_, *comm_, options_.wire, arena_.at(0),
-                                         workspace_.at(0), options_.lanes);
+                                         workspace_.at(0), options_.shape.micros, options_.lanes);
 }
 
 // Every document may be a single token, and what is computed behind them is one more.
@@ -92,6 +98,7 @@ void Engine::reserve_bounds() {
   bounds_.resize(static_cast<std::size_t>(shape.training ? shape.micros : 0) + 1);
   for (auto& bounds : bounds_) bounds.reserve(static_cast<std::size_t>(shape.train_shape().tokens) + 2);
   bounds_.back().reserve(static_cast<std::size_t>(shape.eval_shape().tokens) + 2);
+  ids_.reserve(static_cast<std::size_t>(std::max(shape.train_shape().tokens, shape.eval_shape().tokens)));
 }
 
 // Ranks that play different lists would wait for each other forever.
@@ -150,22 +157,39 @@ layers::BatchView Engine::load(const HostBatch& batch, std::size_t number, std::
   const std::int64_t start =
       static_cast<std::int64_t>(number) * plan::batch_bytes(options_.shape.train_shape());
   const std::int64_t part = plan::batch_bytes({planned, 4, false}) / 3;
-  const auto lay = [&](std::int64_t array, const auto& value_at, std::int32_t filler) {
-    auto* const at = batches_.as<std::int32_t>(start + array * part);
-    for (std::int64_t i = 0; i < computed; ++i)
-      at[i] = i < used ? value_at(static_cast<std::size_t>(i)) : filler;
-    return View(at, 1, computed);
+  std::byte* next = batches_.at(start);
+  const auto lay = [&](const std::vector<std::int32_t>& values, std::int32_t filler) {
+    std::byte* const at = std::exchange(next, next + part);
+    ids_.assign(values.begin(), values.begin() + used);
+    ids_.resize(static_cast<std::size_t>(computed), filler);
+    options_.device->to_device(at, ids_.data(), computed * 4);
+    return View(reinterpret_cast<std::int32_t*>(at), 1, computed);
   };
   layers::BatchView view;
-  view.tokens_N = lay(0, [&](std::size_t i) { return batch.tokens[i]; }, 0);
-  view.positions_N = lay(1, [&](std::size_t i) { return batch.positions[i]; }, 0);
-  view.target_N = lay(2, [&](std::size_t i) { return batch.targets[i]; }, -1);
-  if (options_.shape.dropout && !batch.places.empty())
-    view.row_N = lay(3, [&](std::size_t i) { return batch.places[i]; }, 0);
+  view.tokens_N = lay(batch.tokens, 0);
+  view.positions_N = lay(batch.positions, 0);
+  view.target_N = lay(batch.targets, -1);
+  if (options_.shape.dropout && !batch.places.empty()) view.row_N = lay(batch.places, 0);
   bounds_[number].assign(batch.bounds.begin(), batch.bounds.end());
   if (computed > used) bounds_[number].push_back(static_cast<std::int32_t>(computed));
   view.bounds = bounds_[number];
+  if (options_.shape.spans) load_spans(view.bounds, next, next + part, &view);
   return view;
+}
+
+// The document of each token as two numbers, for devices that cannot read its bounds here.
+void Engine::load_spans(std::span<const std::int32_t> bounds, std::byte* begin_at, std::byte* end_at,
+                        layers::BatchView* view) {
+  const auto lay = [&](std::byte* at, std::size_t side) {
+    ids_.clear();
+    for (std::size_t b = 1; b < bounds.size(); ++b)
+      ids_.resize(static_cast<std::size_t>(bounds[b]), bounds[b - 1 + side]);
+    const auto computed = static_cast<std::int64_t>(ids_.size());
+    options_.device->to_device(at, ids_.data(), computed * 4);
+    return View(reinterpret_cast<std::int32_t*>(at), 1, computed);
+  };
+  view->begin_N = lay(begin_at, 0);
+  view->end_N = lay(end_at, 1);
 }
 
 StepResult Engine::play(const schedule::Schedule& list, std::span<const HostBatch> micros,
@@ -217,8 +241,20 @@ double Engine::evaluate(const HostBatch& batch, std::span<float> token_losses) {
   std::ranges::fill(token_losses, 0.f);
   StepInput input;
   input.micros = {&view, 1};
-  input.token_losses = token_losses;
-  return executor_->run(plan_.eval, input).loss_sum;
+  if (!token_losses.empty()) input.token_losses = token_loss_place(token_losses);
+  const double loss = executor_->run(plan_.eval, input).loss_sum;
+  if (!token_losses.empty() && input.token_losses != token_losses.data())
+    options_.device->to_host(token_losses.data(), input.token_losses, view.tokens_N.cols * 4);
+  return loss;
+}
+
+// The caller's memory where the device writes to it, else memory of the device, claimed when it is first wanted.
+float* Engine::token_loss_place(std::span<float> token_losses) {
+  if (options_.device->is_host()) return token_losses.data();
+  if (token_losses_.bytes() == 0)
+    token_losses_ =
+        options_.device->claim(static_cast<std::int64_t>(token_losses.size_bytes()), "losses of tokens");
+  return token_losses_.as<float>();
 }
 
 }  // namespace zt::exec

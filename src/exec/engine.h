@@ -41,7 +41,8 @@ struct EngineOptions {
   LaneOptions lanes;              // threads count only with several ranks
   float dropout = 0.f;
   std::uint64_t seed = 0;
-  // Makes the backend. Tests put one in between that counts.
+  // Where the step runs, and the kernels that run there. Tests put some in between that count.
+  device::Device* device = &device::host();
   std::function<std::unique_ptr<kernels::Kernels>(Dtype)> kernels = kernels::make_cpu_kernels;
 };
 
@@ -85,8 +86,11 @@ class Engine {
  private:
   void require_same_lists() const;
   void reserve_bounds();
+  float* token_loss_place(std::span<float> token_losses);
   void require_sound(const HostBatch& batch, std::int64_t planned) const;
   layers::BatchView load(const HostBatch& batch, std::size_t number, std::int64_t planned);
+  void load_spans(std::span<const std::int32_t> bounds, std::byte* begin_at, std::byte* end_at,
+                  layers::BatchView* view);
   StepResult play(const schedule::Schedule& list, std::span<const HostBatch> micros, std::int64_t supervised,
                   StepInput input);
 
@@ -96,7 +100,7 @@ class Engine {
   EngineOptions options_;
   plan::StepPlan plan_;
   std::unique_ptr<kernels::Kernels> kernels_;
-  device::Arena arena_, workspace_, batches_, tables_;
+  device::Arena arena_, workspace_, batches_, tables_, token_losses_;
   shard::ParamStore params_;
   layers::RunContext run_;
   Model blocks_;
@@ -104,11 +108,12 @@ class Engine {
   StepTrace* next_trace_ = nullptr;
   std::vector<layers::BatchView> views_;
   std::vector<std::vector<std::int32_t>> bounds_;  // of each micro-batch, then of evaluation's batch
+  std::vector<std::int32_t> ids_;                  // an array of a batch on its way to the device
 };
 
 // Fills the rotary tables of `positions` positions; returns views into `tables`, absent for learned
 // positions.
-void fill_rope_tables(const spec::ModelSpec& model, std::int64_t positions, const device::Arena& tables,
-                      layers::RunContext* run);
+void fill_rope_tables(const spec::ModelSpec& model, std::int64_t positions, device::Device& device,
+                      const device::Arena& tables, layers::RunContext* run);
 
 }  // namespace zt::exec

@@ -1,6 +1,5 @@
 #include "exec/executor.h"
 
-#include <cstring>
 #include <utility>
 
 #include "base/error.h"
@@ -12,9 +11,6 @@ using schedule::Op;
 using schedule::OpKind;
 using schedule::SlotKind;
 
-// Elements of bf16 gradients that are widened at a time.
-static constexpr std::size_t kPiece = 1 << 15;
-
 Model make_model(const layers::RunContext& run) {
   Model model;
   model.blocks.push_back(layers::make_embedding(run));
@@ -25,27 +21,31 @@ Model make_model(const layers::RunContext& run) {
 
 Executor::Executor(const layers::RunContext& run, const Model& model, shard::ParamStore& store,
                    comm::Communicator& comm, Dtype wire, std::byte* arena, std::byte* workspace,
-                   LaneOptions lanes)
+                   std::int64_t micros, LaneOptions lanes)
     : run_(run),
       model_(model),
       store_(store),
+      device_(store.device()),
       comm_(comm),
       wire_(wire),
       poison_(lanes.poison),
       arena_(arena),
       workspace_(workspace),
+      results_(store, micros),
       sums_(run.model->blocks.size() + 1),
       all_sums_(sums_.size() * static_cast<std::size_t>(comm.size())),
-      fp32_piece_(store.grad_dtype() == Dtype::f32 ? 0 : kPiece),
-      lanes_(std::move(lanes), [this](std::exception_ptr why) { comm_.abandon(std::move(why)); }) {}
+      lanes_(
+          std::move(lanes), [this](std::exception_ptr why) { comm_.abandon(std::move(why)); },
+          store.device().queues()) {}
 
 StepResult Executor::run(const schedule::Schedule& schedule, const StepInput& input) {
   schedule_ = &schedule;
   input_ = &input;
   result_ = {};
-  sums_.assign(sums_.size(), 0.0);
+  results_.clear();
   result_.exposed_comm_seconds =
       lanes_.run(schedule, [this](const Op& op, int index) { play(op, index); }, input.trace);
+  if (schedule.kind == schedule::StepKind::eval) result_.loss_sum = results_.loss();
   comm_.doing({.step = input.step});
   return result_;
 }
@@ -54,7 +54,7 @@ StepResult Executor::run(const schedule::Schedule& schedule, const StepInput& in
 void Executor::poison_freed(const Op& op) const {
   for (const schedule::SlotId id : op.frees) {
     const schedule::Slot& slot = schedule_->slots[static_cast<std::size_t>(id)];
-    std::memset(arena_ + slot.offset, 0xff, static_cast<std::size_t>(slot.bytes));
+    device_.fill(arena_ + slot.offset, 0xff, slot.bytes);
   }
 }
 
@@ -110,7 +110,7 @@ float* Executor::grads(const Op& op, int block) const {
 void Executor::clear_born_gradients(const Op& op) const {
   for (const schedule::SlotId id : op.births) {
     const schedule::Slot& slot = schedule_->slots[static_cast<std::size_t>(id)];
-    if (slot.kind == SlotKind::G) std::memset(arena_ + slot.offset, 0, static_cast<std::size_t>(slot.bytes));
+    if (slot.kind == SlotKind::G) device_.fill(arena_ + slot.offset, 0, slot.bytes);
   }
 }
 
@@ -147,13 +147,9 @@ void Executor::head(const Op& op) {
     data.embedding_grads = grads(op, 0);
   }
   data.grad_scale = static_cast<float>(input_->loss_scale / static_cast<double>(input_->supervised));
-  double loss = 0;
-  data.loss_sum = &loss;
-  if (!input_->token_losses.empty())
-    data.loss_N = View(input_->token_losses.data(), 1, batch(op).tokens_N.cols);
+  data.loss_sum = results_.at(op.micro);
+  if (input_->token_losses != nullptr) data.loss_N = View(input_->token_losses, 1, batch(op).tokens_N.cols);
   model_.head->loss(data);
-  sums_[0] += loss;
-  result_.loss_sum = sums_[0];
 }
 
 void Executor::backward(const Op& op) {

@@ -9,8 +9,9 @@
 #include <vector>
 
 #include "comm/communicator.h"
-#include "device/arena.h"
+#include "device/device.h"
 #include "exec/lanes.h"
+#include "exec/results.h"
 #include "layers/block.h"
 #include "layers/head.h"
 #include "schedule/schedule.h"
@@ -35,7 +36,8 @@ struct StepInput {
   double max_grad_norm = 0;     // 0: no clipping
   double max_loss = std::numeric_limits<double>::infinity();  // a mean loss above it is a spike
   StepTrace* trace = nullptr;                                 // optional: is filled
-  std::span<float> token_losses;  // optional, evaluation's one micro-batch: room for each token's loss
+  float* token_losses =
+      nullptr;  // optional, evaluation's one micro-batch: the device's room for each token's loss
 };
 
 // The same on all ranks, but for the seconds.
@@ -51,10 +53,11 @@ struct StepResult {
 
 class Executor {
  public:
-  // The arena must hold schedule.arena_bytes, the workspace the largest op's scratch. `wire` is the number
-  // format of gradients on their way between ranks.
+  // The arena must hold schedule.arena_bytes, the workspace the largest op's scratch; both lie on the store's device.
+  // Lists have at most `micros` micro-batches. `wire` is the number format of gradients on their way between ranks.
   Executor(const layers::RunContext& run, const Model& model, shard::ParamStore& store,
-           comm::Communicator& comm, Dtype wire, std::byte* arena, std::byte* workspace, LaneOptions lanes);
+           comm::Communicator& comm, Dtype wire, std::byte* arena, std::byte* workspace, std::int64_t micros,
+           LaneOptions lanes);
 
   StepResult run(const schedule::Schedule& schedule, const StepInput& input);
 
@@ -74,11 +77,9 @@ class Executor {
   void norm_of_block(const schedule::Op& op);
   void norm_of_all();
   void update(const schedule::Op& op);
-  double sum_squares(int block, const plan::Range& gradient) const;
-  template <typename Take>
-  void each_fp32_piece(const void* gradient, std::int64_t count, Take take) const;
-  std::string first_bad_tensor() const;
-  std::int64_t first_bad_here() const;
+  void sum_squares(int block, const plan::Range& gradient, double* result) const;
+  std::string first_bad_tensor();
+  std::int64_t first_bad_here();
 
   const layers::BatchView& batch(const schedule::Op& op) const {
     return input_->micros[static_cast<std::size_t>(op.micro)];
@@ -97,13 +98,14 @@ class Executor {
   layers::RunContext run_;
   const Model& model_;
   shard::ParamStore& store_;
+  device::Device& device_;
   comm::Communicator& comm_;
   Dtype wire_;
   bool poison_;
   std::byte *arena_, *workspace_;
-  std::vector<double> sums_;               // loss, then each block's sum of squared gradients: this rank's
-  std::vector<double> all_sums_;           // of all ranks
-  mutable std::vector<float> fp32_piece_;  // scratch of bf16 gradients
+  Results results_;               // of the ops of a step
+  std::vector<double> sums_;      // loss, then each block's sum of squared gradients: this rank's
+  std::vector<double> all_sums_;  // of all ranks
   const schedule::Schedule* schedule_ = nullptr;
   const StepInput* input_ = nullptr;
   StepResult result_;

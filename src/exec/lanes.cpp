@@ -24,8 +24,9 @@ std::size_t number(Lane lane) { return static_cast<std::size_t>(lane); }
 
 }  // namespace
 
-Lanes::Lanes(LaneOptions options, std::function<void(std::exception_ptr)> give_up)
-    : options_(std::move(options)), give_up_(std::move(give_up)) {
+Lanes::Lanes(LaneOptions options, std::function<void(std::exception_ptr)> give_up, device::Queues* queues)
+    : options_(std::move(options)), give_up_(std::move(give_up)), queues_(queues) {
+  if (queues_ != nullptr) options_.threads = false;
   if (options_.threads) comm_thread_ = std::thread([this] { serve_comm_lane(); });
 }
 
@@ -45,7 +46,9 @@ double Lanes::run(const schedule::Schedule& list, const Play& play, StepTrace* t
   trace_ = trace;
   if (trace_ != nullptr) *trace_ = {std::vector<plan::Span>(list.ops.size())};
   start_ = Clock::now();
-  const double stood_still = options_.threads ? run_threads(list) : run_inline(list);
+  const double stood_still = queues_ != nullptr ? run_queues(list)
+                             : options_.threads ? run_threads(list)
+                                                : run_inline(list);
   if (trace_ != nullptr) trace_->seconds = seconds_since(start_);
   return stood_still;
 }
@@ -83,6 +86,26 @@ double Lanes::run_inline(const schedule::Schedule& list) {
   }
   if (trace_ != nullptr) trace_->tail = since_compute;
   return communicated;
+}
+
+// The host runs ahead of the device; waits between ops of one queue need no words.
+double Lanes::run_queues(const schedule::Schedule& list) {
+  queues_->begin(static_cast<int>(list.ops.size()));
+  try {
+    for (int i = 0; i < static_cast<int>(list.ops.size()); ++i) {
+      const Op& op = list.ops[static_cast<std::size_t>(i)];
+      queues_->enter(static_cast<int>(op.lane));
+      for (const int wait : op.waits)
+        if (wait >= 0 && list.ops[static_cast<std::size_t>(wait)].lane != op.lane) queues_->wait_for(wait);
+      play_op(op, i);
+      queues_->mark(i);
+    }
+    queues_->finish();
+  } catch (...) {
+    if (give_up_) give_up_(std::current_exception());
+    throw;
+  }
+  return 0;
 }
 
 double Lanes::run_threads(const schedule::Schedule& list) {

@@ -1,5 +1,5 @@
 // Plays the lanes of a list: one thread a lane, each first-in first-out, an op after its waits; or everything on
-// one thread in list order.
+// one thread in list order; or, on a device with queues, enqueued in list order by one thread, waits between queues.
 #pragma once
 
 #include <array>
@@ -12,6 +12,7 @@
 #include <thread>
 #include <vector>
 
+#include "device/device.h"
 #include "exec/trace.h"
 #include "schedule/schedule.h"
 
@@ -31,7 +32,8 @@ class Lanes {
 
   // `give_up` is called from the failing lane when an op throws, to free the other lane from waiting for ranks
   // that will never come.
-  explicit Lanes(LaneOptions options, std::function<void(std::exception_ptr)> give_up = {});
+  explicit Lanes(LaneOptions options, std::function<void(std::exception_ptr)> give_up = {},
+                 device::Queues* queues = nullptr);
   ~Lanes();
   Lanes(const Lanes&) = delete;
   Lanes& operator=(const Lanes&) = delete;
@@ -49,9 +51,11 @@ class Lanes {
   void fail(const std::exception_ptr& error);
   double run_inline(const schedule::Schedule& list);
   double run_threads(const schedule::Schedule& list);
+  double run_queues(const schedule::Schedule& list);
 
   LaneOptions options_;
   std::function<void(std::exception_ptr)> give_up_;
+  device::Queues* queues_;
   std::thread comm_thread_;
   std::mutex mutex_;
   std::condition_variable changed_;

@@ -1,51 +1,29 @@
 // The global norm, with the one finite check of a step, and AdamW on what this rank updates.
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <limits>
 
 #include "exec/executor.h"
-#include "tensor/convert.h"
 
 namespace zt::exec {
 
 using schedule::Op;
 
-// Calls take(values, first, count) with fp32 values of a gradient; narrower ones are widened piece by piece.
-template <typename Take>
-void Executor::each_fp32_piece(const void* gradient, std::int64_t count, Take take) const {
-  if (store_.grad_dtype() == Dtype::f32)
-    return take(static_cast<const float*>(gradient), std::int64_t{0}, count);
-  const auto step = static_cast<std::int64_t>(fp32_piece_.size());
-  for (std::int64_t done = 0; done < count; done += step) {
-    const std::int64_t n = std::min(step, count - done);
-    convert(static_cast<const char*>(gradient) + done * size_of(store_.grad_dtype()), store_.grad_dtype(),
-            fp32_piece_.data(), Dtype::f32, n);
-    take(const_cast<const float*>(fp32_piece_.data()), done, n);
-  }
-}
-
-double Executor::sum_squares(int block, const plan::Range& r) const {
-  double total = 0;
-  const char* const first =
-      static_cast<const char*>(store_.gradient(block)) + r.first * size_of(store_.grad_dtype());
-  each_fp32_piece(first, r.count, [&](const float* values, std::int64_t, std::int64_t count) {
-    double sum = 0;
-    run_.kernels->sum_squares({View(values, 1, count), &sum});
-    total += sum;
-  });
-  return total;
+// The result lies in the device's memory.
+void Executor::sum_squares(int block, const plan::Range& r, double* result) const {
+  char* const first = static_cast<char*>(store_.gradient(block)) + r.first * size_of(store_.grad_dtype());
+  run_.kernels->sum_squares({View(first, store_.grad_dtype(), 1, r.count), result});
 }
 
 void Executor::norm_of_block(const Op& op) {
-  double sum = 0;
-  for (const plan::Range& r : store_.owned_gradient(op.block)) sum += sum_squares(op.block, r);
-  sums_[static_cast<std::size_t>(op.block) + 1] = sum;
+  double* result = results_.at(results_.first_square(op.block));
+  for (const plan::Range& r : store_.owned_gradient(op.block)) sum_squares(op.block, r, result++);
 }
 
 // Every element counts once, by its owner. Blocks in order, inside a block ranks in order: the same bits at
 // every stage and on every rank.
 void Executor::norm_of_all() {
+  results_.fetch(sums_);
   comm_.exchange<double>(sums_, all_sums_);
   const std::size_t width = sums_.size(), ranks = all_sums_.size() / width;
   const auto total = [&](std::size_t i, double sum) {
@@ -69,7 +47,7 @@ void Executor::norm_of_all() {
 static constexpr std::int64_t kNoneBad = std::numeric_limits<std::int64_t>::max();
 
 // The number, over the whole model, of the first tensor that is not finite in this rank's slices.
-std::int64_t Executor::first_bad_here() const {
+std::int64_t Executor::first_bad_here() {
   std::int64_t number = 0;
   const bool whole = store_.share().partition.grads_whole;
   for (int b = 0; b < static_cast<int>(run_.model->blocks.size()); ++b) {
@@ -77,7 +55,9 @@ std::int64_t Executor::first_bad_here() const {
       for (const plan::Part& part : store_.layout(b).parts(store_.owned(b))) {
         const plan::Range cut = plan::overlap({part.first, part.count}, {tensor.offset, tensor.elements()});
         const std::int64_t first = whole ? cut.first : part.state + cut.first - part.first;
-        if (cut.count > 0 && !std::isfinite(sum_squares(b, {first, cut.count}))) return number;
+        if (cut.count == 0) continue;
+        sum_squares(b, {first, cut.count}, results_.spare());
+        if (!std::isfinite(results_.fetch_spare())) return number;
       }
       ++number;
     }
@@ -85,7 +65,7 @@ std::int64_t Executor::first_bad_here() const {
   return kNoneBad;
 }
 
-std::string Executor::first_bad_tensor() const {
+std::string Executor::first_bad_tensor() {
   const std::int64_t here = first_bad_here();
   std::vector<std::int64_t> all(static_cast<std::size_t>(comm_.size()));
   comm_.exchange<std::int64_t>({&here, 1}, all);
@@ -108,26 +88,15 @@ void Executor::update(const Op& op) {
       kernels::AdamW a = input_->optimizer;
       a.grad_scale = clip_;
       if (!part.decay) a.decay = 0.f;
-      const auto slice = [&](float* values, std::int64_t first, std::int64_t count) {
-        return View(values + first, 1, count);
-      };
-      each_fp32_piece(store_.gradient(b, part), part.count,
-                      [&](const float* values, std::int64_t first, std::int64_t count) {
-                        a.g_n = View(values, 1, count);
-                        a.p_n = slice(store_.master(b, part), first, count);
-                        a.m_n = slice(store_.first_moment(b, part), first, count);
-                        a.v_n = slice(store_.second_moment(b, part), first, count);
-                        a.w_n = {};
-                        if (store_.dtype() != Dtype::f32)
-                          a.w_n = View(
-                              static_cast<char*>(store_.weights(b, part)) + first * size_of(store_.dtype()),
-                              store_.dtype(), 1, count);
-                        run_.kernels->adamw(a);
-                      });
+      a.g_n = View(store_.gradient(b, part), store_.grad_dtype(), 1, part.count);
+      a.p_n = View(store_.master(b, part), 1, part.count);
+      a.m_n = View(store_.first_moment(b, part), 1, part.count);
+      a.v_n = View(store_.second_moment(b, part), 1, part.count);
+      if (store_.dtype() != Dtype::f32) a.w_n = View(store_.weights(b, part), store_.dtype(), 1, part.count);
+      run_.kernels->adamw(a);
     }
   }
-  std::memset(store_.gradient(b), 0,
-              static_cast<std::size_t>(store_.gradient_elements(b) * size_of(store_.grad_dtype())));
+  device_.fill(store_.gradient(b), 0, store_.gradient_elements(b) * size_of(store_.grad_dtype()));
 }
 
 }  // namespace zt::exec

@@ -5,8 +5,8 @@
 //   p = p - lr decay p - lr (m / (1 - b1^t)) / (sqrt(v / (1 - b2^t)) + eps)
 //
 // Source: Loshchilov & Hutter 2019, alg. 2 (decoupled decay; lr multiplies the decay, as in PyTorch). t
-// counts from 1. p, m, v, g are f32 vectors; p is the fp32 master. w (any float format), when present,
-// gets p rounded.
+// counts from 1. p, m, v are f32 vectors, g f32 or bf16; p is the fp32 master. w (any float format), when
+// present, gets p rounded.
 #pragma once
 
 #include "tensor/view.h"
@@ -21,7 +21,7 @@ struct AdamW {
 
 // sum_n x^2 in fp64, in an order that does not depend on the number of threads; not finite if any x is not.
 struct SumSquares {
-  View x_n;  // f32
+  View x_n;  // f32 or bf16
   double* result = nullptr;
 };
 

@@ -8,6 +8,9 @@
 // backward. Documents are the only description of masking: document b holds tokens [bounds[b], bounds[b+1]);
 // bounds start at 0 and end at N. q, k, v, o are f32, bf16 or f16, rows may be strided. Scores, softmax and sums
 // in fp32. lse_HN is f32, saved.
+//
+// Backends that cannot read the host's bounds take them as two numbers a token, i32 in the device's memory: begin_N and
+// end_N, the first token of its document and the one past the last. Others leave them alone.
 #pragma once
 
 #include <cstdint>
@@ -34,6 +37,7 @@ struct Attention {
   View q_NHd, k_NKd, v_NKd, o_NHd, lse_HN;
   std::span<const std::int32_t> bounds;
   AttentionShape shape;
+  View begin_N = {}, end_N = {};
 };
 
 // dq, dk, dv are overwritten. delta_HN (f32) is scratch: row sums of do * o.
@@ -42,6 +46,7 @@ struct AttentionGrad {
   View dq_NHd, dk_NKd, dv_NKd, delta_HN;
   std::span<const std::int32_t> bounds;
   AttentionShape shape;
+  View begin_N = {}, end_N = {};
 };
 
 // One new query row against a cache: q_1Hd at position `length - 1`, k_LKd and v_LKd hold `length` rows

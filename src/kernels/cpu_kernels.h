@@ -45,6 +45,7 @@ class CpuKernels final : public Kernels {
   std::shared_ptr<MatmulCache> matmuls_;
   std::shared_ptr<AttentionScratch> attention_;
   std::vector<double> losses_;  // of a chunk of cross_entropy_head
+  std::vector<float> widened_;  // of bf16 numbers whose squares are added
 };
 
 }  // namespace zt::kernels

@@ -30,7 +30,8 @@ kernels::AttentionShape AttentionPart::shape(const BlockData& data) const {
 void AttentionPart::forward(const BlockData& data, View qkv, View o_NHd, View lse_HN) const {
   const Qkv x(qkv, *run_.model);
   if (data.cache == nullptr) {
-    run_.kernels->attention({x.q_NHd, x.k_NKd, x.v_NKd, o_NHd, lse_HN, data.batch->bounds, shape(data)});
+    run_.kernels->attention({x.q_NHd, x.k_NKd, x.v_NKd, o_NHd, lse_HN, data.batch->bounds, shape(data),
+                             data.batch->begin_N, data.batch->end_N});
     return;
   }
   KvCache& cache = *data.cache;
@@ -46,7 +47,8 @@ void AttentionPart::backward(const BlockData& data, View qkv, View o_NHd, View l
                              View delta_HN) const {
   const Qkv x(qkv, *run_.model), dx(dqkv, *run_.model);
   run_.kernels->attention_backward({x.q_NHd, x.k_NKd, x.v_NKd, o_NHd, lse_HN, do_NHd, dx.q_NHd, dx.k_NKd,
-                                    dx.v_NKd, delta_HN, data.batch->bounds, shape(data)});
+                                    dx.v_NKd, delta_HN, data.batch->bounds, shape(data), data.batch->begin_N,
+                                    data.batch->end_N});
 }
 
 void AttentionPart::add_branch(const BlockData& data, Site site, kernels::Linear linear, View residual_ND,

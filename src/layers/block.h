@@ -24,6 +24,8 @@ struct BatchView {
   // Token n has the number first_row + row_N[n] in the global batch of the step: dropout counts by it.
   std::int64_t first_row = 0;
   View row_N = {};  // i32; absent: n itself
+  // Of each token's document the first token and the one past the last, i32, for devices that cannot read `bounds`.
+  View begin_N = {}, end_N = {};
 };
 
 // Keys and values of the tokens before, for generation: [capacity, K*d] each, `length` rows in use.

@@ -5,8 +5,8 @@
 #include <functional>
 
 #include "device/arena.h"
+#include "device/device.h"
 #include "measure/rounds.h"
-#include "shard/gradient_sum.h"
 
 namespace zt::measure {
 namespace {
@@ -52,7 +52,7 @@ class Passes {
     Pool pool(n * 8, 8);
     note({Kernel::add, 1, n, 0}, time([&] {
            auto* const sum = reinterpret_cast<float*>(pool.next());
-           shard::add_to(Dtype::f32, sum, sum + n, n);
+           device::host().add(Dtype::f32, sum, sum + n, n);
          }));
   }
   void dropout(std::int64_t rows, std::int64_t cols) {

@@ -17,6 +17,7 @@ struct RunShape {
   int element_bytes = 4;  // of weights and activations: 4 (f32) or 2 (bf16)
   bool dropout = false;
   bool selective = false;  // recomputation inside the blocks: see remade_buffers
+  bool spans = false;      // a GPU holds where each token's document begins and ends
 };
 
 // One buffer: a [rows, cols] matrix at an offset (bytes) from the set's start.

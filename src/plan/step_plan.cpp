@@ -30,7 +30,9 @@ BlockBytes block_bytes(const spec::BlockSpec& block, const StepShape& shape) {
   return bytes;
 }
 
-std::int64_t batch_bytes(const RunShape& run) { return (run.dropout ? 4 : 3) * aligned(run.tokens * 4); }
+int batch_arrays(const RunShape& run) { return 3 + (run.dropout ? 1 : 0) + (run.spans ? 2 : 0); }
+
+std::int64_t batch_bytes(const RunShape& run) { return batch_arrays(run) * aligned(run.tokens * 4); }
 
 std::int64_t rope_table_bytes(const spec::ModelSpec& model, std::int64_t positions) {
   return model.family == spec::Family::llama ? 2 * aligned(positions * (model.head_size / 2) * 4) : 0;

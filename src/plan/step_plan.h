@@ -42,6 +42,7 @@ struct StepShape {
   std::int64_t comm_bytes = 0;    // what the communicator holds for itself
   std::int64_t kernel_bytes = 0;  // what the kernels hold for products of half-precision numbers
   bool dropout = false;
+  bool spans = false;      // where each token's document begins and ends is held, as GPUs want it
   bool selective = false;  // recomputation inside the blocks, beside the policy's of whole blocks
   bool training = true;
   std::int64_t sequence_length = 0;
@@ -52,8 +53,10 @@ struct StepShape {
   Process process;
   Disk disk;
 
-  RunShape train_shape() const { return {rows * sequence_length, element_bytes, dropout, selective}; }
-  RunShape eval_shape() const { return {eval_rows * sequence_length, element_bytes, dropout, selective}; }
+  RunShape train_shape() const { return {rows * sequence_length, element_bytes, dropout, selective, spans}; }
+  RunShape eval_shape() const {
+    return {eval_rows * sequence_length, element_bytes, dropout, selective, spans};
+  }
 };
 
 // Bytes of one block's slots on the rank that holds the most. fp32 weights are their own master copy.
@@ -67,7 +70,9 @@ struct BlockBytes {
 };
 BlockBytes block_bytes(const spec::BlockSpec& block, const StepShape& shape);
 
-// Bytes of one micro-batch's token ids, positions and targets, and with dropout the numbers of its tokens.
+// Bytes of one micro-batch's token ids, positions and targets, with dropout the numbers of its tokens, on a GPU where
+// their documents begin and end: so many arrays, each of the same size.
+int batch_arrays(const RunShape& run);
 std::int64_t batch_bytes(const RunShape& run);
 // cos and sin for `positions` positions, fp32; 0 for learned positions.
 std::int64_t rope_table_bytes(const spec::ModelSpec& model, std::int64_t positions);

@@ -15,7 +15,6 @@ struct Later {
   const char* word;  // "": the whole key
 };
 constexpr Later kLater[] = {
-    {"run.device", "cuda"},
     {"run.deterministic", "false"},
 };
 

@@ -6,7 +6,7 @@
 
 namespace zt::recipe {
 
-// True for a key ("checkpoint.every_steps") or, with `word`, for a value ("run.device", "cuda") of the
+// True for a key ("checkpoint.every_steps") or, with `word`, for a value ("run.deterministic", "false") of the
 // documented interface that this version doesn't have. List positions in `path` don't matter.
 bool comes_later(const std::string& path, const std::string& word = "");
 

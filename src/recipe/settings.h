@@ -13,7 +13,7 @@
 
 namespace zt::recipe {
 
-enum class Device { automatic, cpu };
+enum class Device { automatic, cpu, cuda };
 enum class ModelDtype { float32, bfloat16, float16 };
 enum class ReduceDtype { float32, bfloat16 };
 enum class TokenizerType { byte, character };  // the words are `byte` and `char`

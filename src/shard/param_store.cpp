@@ -16,8 +16,9 @@ namespace zt::shard {
 
 static std::int64_t aligned(std::int64_t bytes) { return round_up(bytes, schedule::kAlignment); }
 
-ParamStore::ParamStore(const spec::ModelSpec& model, Dtype dtype, bool training, const Share& share)
-    : dtype_(dtype), training_(training), share_(share) {
+ParamStore::ParamStore(const spec::ModelSpec& model, Dtype dtype, bool training, const Share& share,
+                       device::Device& device)
+    : device_(device), dtype_(dtype), training_(training), share_(share) {
   const plan::Partition& split = share.partition;
   std::int64_t end = 0;
   const auto claim = [&end](std::int64_t bytes) {
@@ -43,7 +44,7 @@ ParamStore::ParamStore(const spec::ModelSpec& model, Dtype dtype, bool training,
     }
     places_.push_back(std::move(p));
   }
-  memory_ = device::Arena(end, training ? "weights, gradients and optimizer state" : "weights");
+  memory_ = device_.claim(end, training ? "weights, gradients and optimizer state" : "weights");
 }
 
 plan::Range ParamStore::held(int block) const {
@@ -112,34 +113,51 @@ std::int64_t ParamStore::state_bytes() const {
 
 void ParamStore::copy_state_to(std::byte* memory) const {
   for (const plan::Range& range : state_ranges()) {
-    std::memcpy(memory, memory_.at(range.first), static_cast<std::size_t>(range.count));
+    device_.to_host(memory, memory_.at(range.first), range.count);
     memory += range.count;
   }
 }
 
 void ParamStore::copy_state_from(const std::byte* memory) {
   for (const plan::Range& range : state_ranges()) {
-    std::memcpy(memory_.at(range.first), memory, static_cast<std::size_t>(range.count));
+    device_.to_device(memory_.at(range.first), memory, range.count);
     memory += range.count;
   }
 }
 
 void ParamStore::clear_grads() {
   for (int b = 0; b < static_cast<int>(places_.size()); ++b)
-    std::memset(gradient(b), 0, static_cast<std::size_t>(gradient_elements(b) * size_of(grad_dtype())));
+    device_.fill(gradient(b), 0, gradient_elements(b) * size_of(grad_dtype()));
+}
+
+void ParamStore::set_weights(void* to, const float* values, std::int64_t count) const {
+  if (device_.is_host()) return convert(values, Dtype::f32, to, dtype_, count);
+  const std::int64_t bytes = count * size_of(dtype_);
+  std::vector<std::byte> narrow(static_cast<std::size_t>(bytes));
+  convert(values, Dtype::f32, narrow.data(), dtype_, count);
+  device_.to_device(to, narrow.data(), bytes);
+}
+
+void ParamStore::get_weights(float* values, const void* from, std::int64_t count) const {
+  if (device_.is_host()) return convert(from, dtype_, values, Dtype::f32, count);
+  const std::int64_t bytes = count * size_of(dtype_);
+  std::vector<std::byte> narrow(static_cast<std::size_t>(bytes));
+  device_.to_host(narrow.data(), from, bytes);
+  convert(narrow.data(), dtype_, values, Dtype::f32, count);
 }
 
 void ParamStore::set(int block, std::int64_t first, const float* values, std::int64_t count) {
   const plan::Range given{first, count}, here = overlap(given, held(block));
   if (here.count > 0) {
     const plan::Part as_part{here.first, here.count};
-    convert(values + (here.first - first), Dtype::f32, weights(block, as_part), dtype_, here.count);
+    set_weights(weights(block, as_part), values + (here.first - first), here.count);
   }
   if (!own_master()) return;
   for (const plan::Part& part : parts(block)) {
     const plan::Range cut = overlap(given, {part.first, part.count});
-    std::copy_n(values + (cut.first - first), cut.count,
-                master(block) + part.state + (cut.first - part.first));
+    if (cut.count > 0)
+      device_.to_device(master(block) + part.state + (cut.first - part.first), values + (cut.first - first),
+                        cut.count * 4);
   }
 }
 
@@ -148,12 +166,13 @@ void ParamStore::get(int block, std::int64_t first, float* values, std::int64_t 
   if (overlap(asked, held(block)).count != count)
     throw Error(Blame::bug, cat("rank ", share_.rank, " was asked for elements ", first, " to ",
                                 first + count, " of block ", block, ", which it does not hold"));
-  convert(weights(block, plan::Part{first, count}), dtype_, values, Dtype::f32, count);
+  get_weights(values, weights(block, plan::Part{first, count}), count);
   if (!own_master()) return;
   for (const plan::Part& part : parts(block)) {
     const plan::Range cut = overlap(asked, {part.first, part.count});
-    std::copy_n(master(block) + part.state + (cut.first - part.first), cut.count,
-                values + (cut.first - first));
+    if (cut.count > 0)
+      device_.to_host(values + (cut.first - first), master(block) + part.state + (cut.first - part.first),
+                      cut.count * 4);
   }
 }
 

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "device/arena.h"
+#include "device/device.h"
 #include "plan/partition.h"
 #include "spec/model.h"
 #include "tensor/dtype.h"
@@ -21,13 +21,16 @@ struct Share {
 
 class ParamStore {
  public:
-  // Zeroed. Throws Error(machine) when memory is short. Without `training` there are weights only.
-  ParamStore(const spec::ModelSpec& model, Dtype dtype, bool training, const Share& share = {});
+  // Zeroed. Throws Error(machine) when memory is short. Without `training` there are weights only. Addresses below are
+  // those of the device's memory.
+  ParamStore(const spec::ModelSpec& model, Dtype dtype, bool training, const Share& share = {},
+             device::Device& device = device::host());
 
   Dtype dtype() const { return dtype_; }
   Dtype grad_dtype() const { return share_.grad_dtype; }
   bool training() const { return training_; }
   const Share& share() const { return share_; }
+  device::Device& device() const { return device_; }
   int blocks() const { return static_cast<int>(places_.size()); }
   const plan::BlockLayout& layout(int block) const { return at(block).layout; }
   std::int64_t elements(int block) const { return layout(block).elements(); }
@@ -63,7 +66,7 @@ class ParamStore {
   float* second_moment(int block) const { return memory_.as<float>(at(block).second_moment); }
 
   // Everything that steps change and don't make anew, which is all but R: its size, and copies of its bytes to and from
-  // memory of that size.
+  // host memory of that size.
   std::int64_t state_bytes() const;
   void copy_state_to(std::byte* memory) const;
   void copy_state_from(const std::byte* memory);
@@ -88,6 +91,11 @@ class ParamStore {
   plan::Range held(int block) const;
   bool own_master() const { return training_ && dtype_ != Dtype::f32; }
 
+  // Between fp32 values of the host and weights at an address.
+  void set_weights(void* to, const float* values, std::int64_t count) const;
+  void get_weights(float* values, const void* from, std::int64_t count) const;
+
+  device::Device& device_;
   Dtype dtype_;
   bool training_;
   Share share_;

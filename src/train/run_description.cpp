@@ -55,6 +55,8 @@ std::vector<std::string> run_lines(const RunFacts& run, const RunPlace& place, c
   lines.push_back(cat("optimizer: AdamW, weight decay ", recipe.optimizer.weight_decay, " on ",
                       with_commas(decayed), " parameters (matrices), none on ",
                       with_commas(m.parameters() - frozen - decayed), " (norms and biases)"));
+  if (run.device != "cpu") lines.push_back(cat("device: ", run.device));
+  if (!run.device_note.empty()) lines.push_back(cat("no GPU is used: ", run.device_note));
   if (run.ranks > 1)
     lines.push_back(cat(run.ranks, " ranks at ZeRO stage ", recipe.zero.stage, ", ", run.transport));
   if (place.job || place.hosts.size() > 1)
@@ -76,7 +78,8 @@ nlohmann::ordered_json run_json(const RunFacts& run, const RunPlace& place, cons
                                    {"dtype", name(dtype_of(recipe.model))}}},
                                  {"ranks", run.ranks},
                                  {"stage", recipe.zero.stage},
-                                 {"transport", run.transport}};
+                                 {"transport", run.transport},
+                                 {"device", run.device}};
   json.update(to_json(place));
   json["steps"] = run.steps;
   json["data"] = data::summary_of(setup.data, recipe.data);

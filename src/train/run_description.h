@@ -28,6 +28,8 @@ struct RunFacts {
   double product_rate = 0;  // FLOP/s of all ranks
   int ranks = 1;
   std::string transport;
+  std::string device;       // "cpu", "NVIDIA H200"
+  std::string device_note;  // why it is not a GPU, or ""
 };
 
 // Lines for people.

@@ -21,7 +21,7 @@ Saves::Saves(const std::filesystem::path& folder, const recipe::Checkpoint& sett
       store_(store),
       comm_(comm),
       companions_(std::move(companions)) {
-  if (!copies(settings)) return;
+  if (!copies(settings) && store.device().is_host()) return;
   snapshot_ = device::Arena(owned_state_bytes(store), "the copy from which checkpoints are written");
 }
 
@@ -81,12 +81,13 @@ void Saves::begin_anew(checkpoint::RunState state) {
   save_.emplace(checkpoint::Target{folder_, state.step, state.run_id}, checkpoint::bytes_of(owned.pieces()),
                 comm_);
   state_ = std::move(state);
+  const bool in_place = !copies(settings_) && store_.device().is_host();
+  std::vector<checkpoint::Piece> pieces = in_place ? owned.pieces() : owned.copied_to(snapshot_);
   if (!copies(settings_)) {
-    save_->write(owned.pieces());
+    save_->write(pieces);
     busy.reset();
     return commit_written();
   }
-  std::vector<checkpoint::Piece> pieces = owned.copied_to(snapshot_);
   busy.reset();
   writer_ = std::thread([this, pieces = std::move(pieces)] {
     const Busy writing(busy_seconds_);

@@ -18,7 +18,7 @@ void OwnedState::add(const spec::TensorSpec& tensor, Kind kind, const plan::Rang
   pieces_.push_back({tensor.name, tensor.shape, kind, cut.first - tensor.offset, cut.count, data});
 }
 
-OwnedState::OwnedState(const spec::ModelSpec& model, const shard::ParamStore& store) {
+OwnedState::OwnedState(const spec::ModelSpec& model, const shard::ParamStore& store) : store_(store) {
   for (int b = 0; b < static_cast<int>(model.blocks.size()); ++b) {
     for (const spec::TensorSpec& tensor : model.blocks[static_cast<std::size_t>(b)].tensors) {
       const plan::Range cut = overlap(store.owned(b), {tensor.offset, tensor.elements()});
@@ -40,8 +40,13 @@ OwnedState::OwnedState(const spec::ModelSpec& model, const shard::ParamStore& st
 std::vector<checkpoint::Piece> OwnedState::copied_to(const device::Arena& memory) const {
   std::vector<checkpoint::Piece> copies = pieces_;
   float* next = memory.as<float>();
+  auto widened = widened_.begin();
   for (checkpoint::Piece& piece : copies) {
-    std::memcpy(next, piece.data, static_cast<std::size_t>(piece.count) * sizeof(float));
+    const std::int64_t bytes = piece.count * 4;
+    if (widened != widened_.end() && piece.data == widened->data())
+      std::memcpy(next, widened++->data(), static_cast<std::size_t>(bytes));
+    else
+      store_.device().to_host(next, piece.data, bytes);
     piece.data = next;
     next += piece.count;
   }
@@ -82,9 +87,14 @@ void load_state(const checkpoint::Checkpoint& from, const spec::ModelSpec& model
       const plan::Part* const part = wanted.count > 0 ? part_of(store, b, wanted) : nullptr;
       if (part == nullptr) continue;
       const auto moments = [&](Kind kind, float* all) {
-        from.read(
-            tensor.name, kind, wanted.first - tensor.offset,
-            std::span<float>(all + (wanted.first - part->first), static_cast<std::size_t>(wanted.count)));
+        float* const to = all + (wanted.first - part->first);
+        for (std::int64_t done = 0; done < wanted.count; done += kPiece) {
+          const std::int64_t count = std::min(kPiece, wanted.count - done);
+          float* const here = store.device().is_host() ? to + done : piece.data();
+          from.read(tensor.name, kind, wanted.first - tensor.offset + done,
+                    std::span<float>(here, static_cast<std::size_t>(count)));
+          if (here != to + done) store.device().to_device(to + done, here, count * 4);
+        }
       };
       moments(Kind::first_moment, store.first_moment(b, *part));
       moments(Kind::second_moment, store.second_moment(b, *part));

@@ -18,13 +18,14 @@ class OwnedState {
   // Collects where they lie. Frozen tensors in half precision need fp32 copies: kept in here.
   OwnedState(const spec::ModelSpec& model, const shard::ParamStore& store);
 
-  // Straight in the store, which must not change while they are used.
+  // Straight in the store, which must not change while they are used; only where the host reads the store's memory.
   const std::vector<checkpoint::Piece>& pieces() const { return pieces_; }
   // Copies of all of them in `memory`, which holds plan::snapshot_bytes of every block; valid until the next copy.
   std::vector<checkpoint::Piece> copied_to(const device::Arena& memory) const;
 
  private:
   void add(const spec::TensorSpec& tensor, checkpoint::Kind kind, const plan::Range& cut, const float* data);
+  const shard::ParamStore& store_;
   std::vector<checkpoint::Piece> pieces_;
   std::vector<std::vector<float>> widened_;
 };

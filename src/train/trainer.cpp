@@ -14,7 +14,7 @@
 #include "comm/agreement.h"
 #include "comm/mpi.h"
 #include "data/summary.h"
-#include "device/arena.h"
+#include "exec/backend.h"
 #include "measure/machine.h"
 #include "measure/product_rate.h"
 #include "spec/flops.h"
@@ -131,6 +131,7 @@ class Trainer {
   LossScale scale_;
   BadSteps bad_steps_;
   std::optional<RunFolder> folder_;  // rank 0
+  exec::OpenedBackend backend_;
   std::optional<exec::Engine> engine_;
   std::optional<Saves> saves_;
   std::optional<HeldState> held_;   // where a rule may lead back
@@ -145,7 +146,11 @@ class Trainer {
 
 int Trainer::run() {
   together(comm_, [this] { open_folder(); });
-  engine_.emplace(setup_.source.spec, engine_options(recipe_, true, ranks_), &comm_);
+  together(comm_, [this] { backend_ = exec::open_backend(recipe_.run.device, comm_); });
+  exec::EngineOptions engine = engine_options(recipe_, true, ranks_);
+  engine.device = &backend_.backend->device();
+  engine.kernels = [this](Dtype dtype) { return backend_.backend->make_kernels(dtype); };
+  engine_.emplace(setup_.source.spec, engine, &backend_.backend->comm());
   saves_.emplace(output("checkpoints"), recipe_.checkpoint, setup_.source.spec, engine_->params(), comm_,
                  [this] {
                    auto files = export_companions(setup_.source, *setup_.tokenizer);
@@ -155,8 +160,9 @@ int Trainer::run() {
   if (recipe::may_rewind(recipe_)) held_.emplace(engine_->params());
   start_or_resume();
   comm_.barrier();  // all measure at once, as they will compute
-  product_rate_ =
-      measure::measure_product_rate(*engine_->context().kernels, dtype_of(recipe_.model)) * comm_.size();
+  product_rate_ = measure::measure_product_rate(*engine_->context().kernels, dtype_of(recipe_.model),
+                                                backend_.backend->device()) *
+                  comm_.size();
   if (course_.complete()) {
     if (lead())
       log::info(cat("the run in ", recipe_.run.output_dir, " is complete: step ", course_.step(), " of ",
@@ -246,8 +252,14 @@ void Trainer::open_reports() {
   write_file(output("plan.txt"),
              cat(plan::text(plan), time ? plan::text(*time) : "", "\n", schedule::text(plan.train)));
   reports_.emplace(recipe_.run.output_dir, recipe_, course_.steps(), course_.step());
-  const RunFacts run{run_id_,       options_.build, course_.steps(),
-                     product_rate_, comm_.size(),   comm_.transport()};
+  const RunFacts run{run_id_,
+                     options_.build,
+                     course_.steps(),
+                     product_rate_,
+                     comm_.size(),
+                     engine_->comm().transport(),
+                     backend_.backend->device().name(),
+                     backend_.note};
   for (const std::string& line : run_lines(run, place_, recipe_, setup_)) log::info(line);
   announce();
   if (time) log::info(planned_time_text(*time));
@@ -342,7 +354,7 @@ kernels::AdamW Trainer::adamw(double rate) const {
 
 void Trainer::one_step() {
   const auto start = std::chrono::steady_clock::now();
-  const comm::Traffic before = comm_.traffic();
+  const comm::Traffic before = engine_->comm().traffic();
   course_.next_step();
   const StepSamples samples = course_.samples();
   const StepBatch batch = step_batch(*setup_.data.train, samples, comm_);
@@ -356,7 +368,7 @@ void Trainer::one_step() {
                           adamw(rate), recipe_.train.max_grad_norm, scale_.scale(), bad_steps_.max_loss());
   if (result.updated()) course_.updated();
   if (lead()) {
-    reports_->step(measure(batch, result, rate, seconds_since(start), comm_.traffic() - before));
+    reports_->step(measure(batch, result, rate, seconds_since(start), engine_->comm().traffic() - before));
     if (traced) reports_->trace(engine_->plan().train, trace, course_.step(), comm_.size());
   }
   const double loss = result.loss_sum / static_cast<double>(batch.supervised);

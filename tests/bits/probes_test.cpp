@@ -5,7 +5,7 @@
 #include <limits>
 
 #include "bits/ranks.h"
-#include "shard/gradient_sum.h"
+#include "device/device.h"
 #include "tensor/convert.h"
 
 namespace zt::test {
@@ -155,8 +155,8 @@ TEST_CASE(
     shard::ParamStore store(model, Dtype::bf16, true, {split, 0, grad});
     const plan::Part part = store.parts(1).front();
     float one = 1.f, small = 0x1p-9f;
-    shard::add_to(grad, store.gradient(1, part), &one, 1);
-    for (int i = 0; i < 255; ++i) shard::add_to(grad, store.gradient(1, part), &small, 1);
+    device::host().add(grad, store.gradient(1, part), &one, 1);
+    for (int i = 0; i < 255; ++i) device::host().add(grad, store.gradient(1, part), &small, 1);
     float sum = 0;
     convert(store.gradient(1, part), grad, &sum, Dtype::f32, 1);
     CHECK(sum == (grad == Dtype::f32 ? 1.498046875f : 1.f));

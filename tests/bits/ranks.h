@@ -54,12 +54,19 @@ inline exec::EngineOptions engine_options(const ZeroCase& c, std::int64_t rows, 
   return o;
 }
 
+// Where the ranks of a case compute: calls `train` with the options and the communicator of a rank, changed as it likes.
+using Train = std::function<void(const exec::EngineOptions&, comm::Communicator&)>;
+using Place = std::function<void(exec::EngineOptions options, comm::Communicator& hosts, const Train& train)>;
+inline const Place kOnHost = [](const exec::EngineOptions& options, comm::Communicator& hosts,
+                                const Train& train) { train(options, hosts); };
+
 // `step_rows(step)` are the rows of the global batch; micro-batch m of rank r is number m * ranks + r, empty where there
 // are too few rows.
 inline ZeroTrace train_over_ranks(const spec::ModelSpec& model, const ZeroCase& c, std::int64_t rows,
                                   std::int64_t length, int steps,
                                   const std::function<std::vector<data::Row>(int)>& step_rows,
-                                  const kernels::AdamW& optimizer, float deviation = 0.3f) {
+                                  const kernels::AdamW& optimizer, float deviation = 0.3f,
+                                  const Place& place = kOnHost) {
   ZeroTrace trace;
   trace.of_ranks.resize(std::size_t(c.ranks));
   trace.traffic.resize(std::size_t(c.ranks));
@@ -67,9 +74,9 @@ inline ZeroTrace train_over_ranks(const spec::ModelSpec& model, const ZeroCase& 
   for (const spec::BlockSpec& block : model.blocks)
     trace.values.resize(trace.values.size() + std::size_t(block.elements));
   std::mutex mutex;
-  comm::run_threads(c.ranks, 60, [&](comm::Communicator& comm) {
+  const Train train = [&](const exec::EngineOptions& options, comm::Communicator& comm) {
     const auto rank = std::size_t(comm.rank());
-    exec::Engine engine(model, engine_options(c, rows, length), &comm);
+    exec::Engine engine(model, options, &comm);
     spec::ModelSpec wide = model;
     wide.init_std = deviation;
     shard::initialise(engine.params(), wide, 5);
@@ -101,7 +108,9 @@ inline ZeroTrace train_over_ranks(const spec::ModelSpec& model, const ZeroCase& 
         engine.params().get(b, mine.first, trace.values.data() + start + mine.first, mine.count);
       start += model.blocks[std::size_t(b)].elements;
     }
-  });
+  };
+  comm::run_threads(c.ranks, 60,
+                    [&](comm::Communicator& hosts) { place(engine_options(c, rows, length), hosts, train); });
   return trace;
 }
 

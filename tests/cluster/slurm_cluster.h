@@ -111,6 +111,8 @@ class SlurmCluster {
   void start_now(const std::string& job) const {
     require_state(job, "PENDING");
     for (int i = 0; i < 300 && !processes("slurmstepd").empty(); ++i) sleep_ms(100);
+    // A start in the second in which the queue took the job back is refused: credentials of that second are revoked.
+    sleep_ms(3000);
     // Asked again, as SLURM sets the two minutes when the job's last message comes, which may be after the first time.
     for (int i = 0; i < 60 && field(job, "JobState") == "PENDING"; ++i) {
       const Outcome o = run({"scontrol", "update", "jobid=" + job, "StartTime=now"});

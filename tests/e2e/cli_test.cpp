@@ -191,6 +191,24 @@ TEST_CASE("cli: an output folder that can't be made is status 7") {
   CHECK(contains(o.err, "run.output_dir"));
 }
 
+TEST_CASE(
+    "cli: a recipe that asks for GPUs is status 7 where there are none, with the reason, and auto trains "
+    "on") {
+  if (fs::exists("/dev/nvidiactl")) {
+    MESSAGE("skipped: this machine may have a GPU");
+    return;
+  }
+  const Workshop shop;
+  const Outcome o = shop.train({"run.device=cuda"});
+  CHECK(o.status == 7);
+  CHECK(contains(o.err, "run.device is cuda, and 1 of 1 ranks can't use a GPU: "));
+  CHECK((contains(o.err, "-DZEROTRAIN_CUDA=ON") || contains(o.err, "there is no driver for NVIDIA GPUs")));
+  CHECK(contains(o.err, "hint: run.device: auto takes the processor"));
+  const Outcome on = shop.train({"run.device=auto", "run.output_dir=auto"});
+  CHECK(on.status == 0);
+  CHECK(nlohmann::json::parse(shop.read("auto/run.json"))["device"] == "cpu");
+}
+
 TEST_CASE("cli: a run leaves its folder, talks on stderr only, and is not overwritten") {
   const Workshop shop;
   const Outcome first = shop.train();
