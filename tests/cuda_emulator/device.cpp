@@ -148,6 +148,20 @@ void Device::want(const WorkPtr& work) {
   }
 }
 
+// True if the work is finished. A collective that is asked again and again is no sign of life to its peers.
+bool Device::attempt(Work* work) {
+  const bool first = !std::exchange(work->tried, true);
+  const RunningOp now(work->op);
+  if (first)
+    for (Service* service : services_) service->running(true);
+  const bool finished = !work->run || work->run();
+  for (Service* service : services_) {
+    if (first) service->running(false);
+    if (finished) service->finished_work();
+  }
+  return finished;
+}
+
 // Runs one piece of work of those that may run now; false if none got finished.
 bool Device::run_one() {
   std::vector<WorkPtr> ready;
@@ -162,8 +176,7 @@ bool Device::run_one() {
     const std::uint32_t pick = random_.below(static_cast<std::uint32_t>(ready.size()));
     const WorkPtr work = ready[pick];
     ready.erase(ready.begin() + pick);
-    const RunningOp now(work->op);
-    if (work->run && !work->run()) continue;
+    if (!attempt(work.get())) continue;
     if (settings().verbose)
       std::fprintf(stderr, "device %d stream %u #%u %s\n", index_, work->stream->number, work->op->sequence,
                    work->op->name.c_str());
@@ -181,9 +194,7 @@ bool Device::drive() {
   if (driving_) return false;  // work that enqueues more: the loop below will find it
   driving_ = true;
   bool any = false;
-  for (Service* service : services_) service->running(true);
   while (run_one()) any = true;
-  for (Service* service : services_) service->running(false);
   driving_ = false;
   if (any) changed_.notify_all();
   return any;

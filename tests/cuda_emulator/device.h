@@ -31,6 +31,7 @@ struct Work {
   std::vector<std::shared_ptr<Work>> after;
   bool wanted = false;
   bool eager = false;
+  bool tried = false;
   bool done = false;
 };
 using WorkPtr = std::shared_ptr<Work>;
@@ -63,8 +64,9 @@ class Service {
   virtual ~Service() = default;
   // Marks what peers wait for as wanted; true if there is such work.
   virtual bool peers_wait() = 0;
-  // The device begins (true) or has ended (false) running work.
+  // The device begins (true) or has ended (false) work that may take long: peers are patient meanwhile.
   virtual void running(bool now) = 0;
+  virtual void finished_work() = 0;
   // A number that changes while any peer gets on.
   virtual std::uint64_t progress() const = 0;
 };
@@ -124,6 +126,7 @@ class Device {
  private:
   bool drive();
   bool run_one();
+  bool attempt(Work* work);
   void tick();
   bool host_knows(const Clock& clock);
   bool wait_and_know(const WorkPtr& work, const Clock& clock, const char* call);
