@@ -5,20 +5,9 @@
 #include <memory>
 #include <vector>
 
-#include "comm/communicator.h"
 #include "device/device.h"
 
 namespace zt::cuda {
-
-// Where the GPUs of a node are, as one rank sees them.
-struct Choice {
-  int ordinal = 0;     // among the GPUs this process may use (CUDA_VISIBLE_DEVICES)
-  std::string bus_id;  // "0000:1b:00.0": the same GPU has the same one in every process of the node
-};
-
-// The GPU of each rank: its number among the ranks of its host, modulo the GPUs it may use. Collective. Error(usage),
-// on every rank, naming ranks, host and GPU, where two ranks would share one; Error(machine) where a rank has none.
-Choice choose_gpu(comm::Communicator& ranks);
 
 // Claims nothing but a context and its streams. The thread that makes it has entered its first lane.
 class CudaDevice final : public device::Device, public device::Queues {

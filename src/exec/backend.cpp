@@ -50,7 +50,8 @@ struct Module {
 // It stays open until the program ends.
 Module open_module() {
   const fs::path file = module_file();
-  if (file.empty()) return {false, nullptr, "this program was built without it (-DZEROTRAIN_CUDA=ON builds it)"};
+  if (file.empty())
+    return {false, nullptr, "this program was built without it (-DZEROTRAIN_CUDA=ON builds it)"};
   // First, because the module's libraries take a tenth of a second and 94 MB.
   if (::dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL) == nullptr)
     return {true, nullptr, cat("there is no driver for NVIDIA GPUs (", last_failure(), ")")};

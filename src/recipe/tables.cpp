@@ -40,7 +40,9 @@ Section run_section() {
        key("output_dir", &Run::output_dir, "", "The folder that gets everything the run leaves.")
            .follows("runs/NAME"),
        key("seed", &Run::seed, "", "Every random number is a function of it.", at_least(0)),
-       key("device", &Run::device, "", "Where the run computes. `auto` takes a GPU for each rank where there are some, else the processor."),
+       key("device", &Run::device, "",
+           "Where the run computes. `auto` takes a GPU for each rank where there are some, else the "
+           "processor."),
        key("deterministic", &Run::deterministic, "",
            "The same recipe on the same machine gives the same bits. Always true in this version."),
        key("time_limit", &Run::time_limit, "",

@@ -13,7 +13,9 @@ struct Word {
   const char* text;
 };
 
-inline std::vector<Word<Device>> words(Device) { return {{Device::automatic, "auto"}, {Device::cpu, "cpu"}, {Device::cuda, "cuda"}}; }
+inline std::vector<Word<Device>> words(Device) {
+  return {{Device::automatic, "auto"}, {Device::cpu, "cpu"}, {Device::cuda, "cuda"}};
+}
 inline std::vector<Word<ModelDtype>> words(ModelDtype) {
   return {
       {ModelDtype::float32, "float32"}, {ModelDtype::bfloat16, "bfloat16"}, {ModelDtype::float16, "float16"}};

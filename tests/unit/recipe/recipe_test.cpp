@@ -140,8 +140,8 @@ TEST_CASE("a time limit is a word, seconds, or a batch system's time") {
 }
 
 TEST_CASE("what this version doesn't have is said to be so, not called unknown") {
-  for (const auto& [text, fault] :
-       {std::pair{"run: {deterministic: false}", "run.deterministic: false is not available in this version"}}) {
+  for (const auto& [text, fault] : {std::pair{"run: {deterministic: false}",
+                                              "run.deterministic: false is not available in this version"}}) {
     CAPTURE(text);
     const std::string error = error_of(text);
     CHECK(has(error, cat("line 1: ", fault)));

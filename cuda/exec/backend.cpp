@@ -1,6 +1,7 @@
 // What the module libzerotrain_cuda.so offers to the program.
 #include "exec/backend.h"
 
+#include "comm/choice.h"
 #include "comm/nccl.h"
 #include "device/cuda_device.h"
 #include "kernels/cuda_kernels.h"

@@ -1,3 +1,5 @@
+#include "comm/choice.h"
+
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -5,7 +7,6 @@
 #include "base/error.h"
 #include "base/host.h"
 #include "base/text.h"
-#include "device/cuda_device.h"
 #include "device/stream.h"
 
 namespace zt::cuda {
