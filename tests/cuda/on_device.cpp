@@ -53,14 +53,13 @@ class OnDevice::Device {
   }
 
   kernels::CudaKernels& kernels() {
-    // Of the whole program: its scratch is large and its products remember their algorithms.
     static kernels::CudaKernels all(1, std::int64_t{1} << 20);
     return all;
   }
 
   // Points the views (absent ones stay absent) to copies on the device, calls f, and copies back.
   void run(const std::vector<View*>& views, const std::function<void()>& f) {
-    cuda::enter_stream(stream_.get());
+    cuda::enter_stream(stream_);
     std::vector<Range> ranges;
     for (const View* v : views)
       if (*v) ranges.push_back(covered(*v));
@@ -103,18 +102,18 @@ class OnDevice::Device {
     b.memory = allocate(b.bytes);
     b.image.assign(std::size_t(b.bytes), kPattern);
     std::memcpy(b.image.data() + b.offset, r.begin, std::size_t(r.bytes()));
-    cuda::check(cudaMemcpyAsync(b.memory, b.image.data(), std::size_t(b.bytes), cudaMemcpyHostToDevice,
-                                stream_.get()),
-                "cannot copy to the GPU");
+    cuda::check(
+        cudaMemcpyAsync(b.memory, b.image.data(), std::size_t(b.bytes), cudaMemcpyHostToDevice, stream_),
+        "cannot copy to the GPU");
     r.device = b.memory + b.offset;
     return b;
   }
 
   void download(const Range& r, Block& b) {
     std::vector<unsigned char> now(static_cast<std::size_t>(b.bytes));
-    cuda::check(cudaMemcpyAsync(now.data(), b.memory, now.size(), cudaMemcpyDeviceToHost, stream_.get()),
+    cuda::check(cudaMemcpyAsync(now.data(), b.memory, now.size(), cudaMemcpyDeviceToHost, stream_),
                 "cannot copy from the GPU");
-    cuda::check(cudaStreamSynchronize(stream_.get()), "cannot copy from the GPU");
+    cuda::check(cudaStreamSynchronize(stream_), "cannot copy from the GPU");
     const auto same = [&](std::int64_t from, std::int64_t to) {
       return std::equal(now.begin() + from, now.begin() + to, b.image.begin() + from);
     };
@@ -138,7 +137,12 @@ class OnDevice::Device {
   }
 
   Placement placement_;
-  cuda::Stream stream_ = cuda::make_stream();
+  // Stream and kernels are of the whole program: the scratch belongs to the stream, and products remember algorithms.
+  static cudaStream_t the_stream() {
+    static const cuda::Stream stream = cuda::make_stream();
+    return stream.get();
+  }
+  cudaStream_t stream_ = the_stream();
   std::multimap<std::int64_t, char*> free_;
 };
 
