@@ -1,0 +1,44 @@
+// Sizes of the attention kernels' tiles, shared with those who reckon their occupancy.
+#pragma once
+
+namespace zt::kernels {
+
+constexpr int kWarps = 4;
+constexpr int kThreads = 32 * kWarps;
+constexpr int kPiece = 8;  // numbers in 16 bytes
+
+// Numbers from one row of a tile to the next. A row's length is an odd number of 16-byte pieces, so eight rows' pieces
+// of one column lie in different banks.
+template <int D>
+constexpr int kRow = D + kPiece;
+
+template <int D>
+struct ForwardTiles {
+  // 32 queries a warp halve the reads of keys and values; at D = 128 that leaves registers for 32 keys' scores.
+  static constexpr int kAtoms = 2;
+  static constexpr int kQueries = kWarps * 16 * kAtoms, kKeys = D <= 96 ? 64 : 32;
+  static constexpr int kBytes = (kQueries + 2 * kKeys) * kRow<D> * 2;
+};
+
+// Of the kernel for sm_90a.
+template <int D>
+struct WarpgroupTiles {
+  static constexpr int kConsumers = 256, kThreads = kConsumers + 128;
+  static constexpr int kQueries = 128, kKeys = 128, kStages = 2;
+  static constexpr int kQueryBytes = kQueries * D * 2, kKeyBytes = kKeys * D * 2, kPanelBytes = kKeys * 128;
+  static constexpr int kBytes =
+      1024 + kQueryBytes + kStages * 2 * kKeyBytes;  // panels start at multiples of 1024
+};
+
+template <int D>
+struct BackwardTiles {
+  static constexpr int kOwn = kWarps * 16;          // rows whose gradients a block sums
+  static constexpr int kOther = D <= 96 ? 64 : 32;  // rows it looks at in one step
+  static constexpr int kOwnSize = kOwn * kRow<D>, kOtherSize = kOther * kRow<D>;
+  // Two own tiles, and two stages of two other tiles.
+  static constexpr int kQueriesBytes = (2 * kOwnSize + 4 * kOtherSize) * 2;
+  // The walk over queries also brings two f32 a row, in two stages.
+  static constexpr int kKeysBytes = kQueriesBytes + 4 * kOther * 4;
+};
+
+}  // namespace zt::kernels

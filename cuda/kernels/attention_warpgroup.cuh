@@ -1,0 +1,222 @@
+// Forward attention for sm_90a: warpgroup products from shared memory, fed by copies of whole tiles.
+//
+// Three warpgroups a block: one thread of the first copies tiles of 128 keys and values into two stages, the others take
+// 64 queries each. Scores of one tile are made while probabilities of the tile before are multiplied with its values
+// (Shah et al. 2024, FlashAttention-3, alg. 2). No dropout; head sizes 64 and 128; rows of whole 16-byte pieces.
+#pragma once
+
+#include <cmath>
+
+#include "kernels/attention_maps.cuh"
+#include "kernels/attention_shapes.h"
+#include "kernels/attention_sight.cuh"
+#include "kernels/attention_softmax.cuh"
+#include "kernels/attention_wgmma.cuh"
+
+namespace zt::kernels {
+
+template <int D>
+struct WarpgroupStages {
+  using Tiles = WarpgroupTiles<D>;
+  CopyBarrier q_full, k_full[Tiles::kStages], v_full[Tiles::kStages], k_empty[Tiles::kStages],
+      v_empty[Tiles::kStages];
+
+  __device__ __forceinline__ void init() {
+    q_full.init(1);
+#pragma unroll
+    for (int s = 0; s < Tiles::kStages; ++s) {
+      k_full[s].init(1);
+      v_full[s].init(1);
+      k_empty[s].init(Tiles::kConsumers);
+      v_empty[s].init(Tiles::kConsumers);
+    }
+    publish_barriers();
+  }
+};
+
+template <typename T, int D>
+class WarpgroupForward {
+ public:
+  using Tiles = WarpgroupTiles<D>;
+  static constexpr int kStages = Tiles::kStages, kKeys = Tiles::kKeys, kQueries = Tiles::kQueries;
+
+  __device__ __forceinline__ WarpgroupForward(const AttentionCall& a, const AttentionMaps& maps,
+                                              unsigned char* shared, WarpgroupStages<D>& stages)
+      : a_(a),
+        maps_(maps),
+        stages_(stages),
+        shared_(shared + (1024 - shared_at(shared) % 1024) % 1024),
+        head_(int(blockIdx.x)),
+        kv_(head_ / (a.heads / a.kv_heads)),
+        first_(int(gridDim.y - 1 - blockIdx.y) * kQueries),
+        last_(min(first_ + kQueries, a.tokens) - 1),
+        first_key_(first_key(a, first_) / kKeys * kKeys) {}
+
+  // One thread brings queries, then keys and values in the order in which they are needed.
+  __device__ __forceinline__ void produce() {
+    stages_.q_full.arrive_expecting(Tiles::kQueryBytes);
+#pragma unroll
+    for (int p = 0; p < D / kPanelColumns; ++p)
+      copy_box(q_panel(0, p), &maps_.q, head_ * D + p * kPanelColumns, first_, stages_.q_full);
+    int step = 0;
+    for (int key = first_key_; key <= last_; key += kKeys, ++step) {
+      const int s = step % kStages, parity = step / kStages % 2;
+      bring(k_tile(s), maps_.k, key, stages_.k_empty[s], stages_.k_full[s], parity);
+      bring(v_tile(s), maps_.v, key, stages_.v_empty[s], stages_.v_full[s], parity);
+    }
+  }
+
+  // 64 queries of one warpgroup.
+  __device__ __forceinline__ void consume(int group) {
+    const int lane = int(threadIdx.x) % 32, warp = int(threadIdx.x) / 32 % 4;
+    const int row = first_ + group * 64 + warp * 16 + lane / 4, column = lane % 4 * 2;
+    const int low_of_last = first_key(a_, last_);
+    int low[1][2];
+#pragma unroll
+    for (int half = 0; half < 2; ++half) low[0][half] = first_key(a_, min(row + half * 8, last_));
+    float o[1][D / 8][4], s[1][kKeys / 8][4];
+    std::uint32_t p[kKeys / 16][4];
+    SoftmaxRows<1> rows;
+    clear(o);
+    stages_.q_full.wait(0);
+    int step = 0;
+    for (int key = first_key_; key <= last_; key += kKeys, ++step) {
+      start_scores(s, group, step);
+      if (step > 0) start_values(o, p, step - 1);
+      step > 0 ? wait_for_products<1>() : wait_for_products<0>();
+      hold(flat(s));
+      stages_.k_empty[step % kStages].arrive();
+      if (key + kKeys - 1 > first_ + group * 64 || key < low_of_last) hide(s, low, row, key + column);
+      float shrink[1][2];
+      soften(s, rows, shrink, a_.scale * kLog2OfE);
+      if (step > 0) {
+        wait_for_products<0>();
+        hold(flat(o));
+        stages_.v_empty[(step - 1) % kStages].arrive();
+      }
+      scale_rows(o, shrink);
+      round_probabilities(p, s);
+    }
+    start_values(o, p, step - 1);
+    wait_for_products<0>();
+    hold(flat(o));
+    finish(o, rows, row, column);
+  }
+
+ private:
+  __device__ __forceinline__ T* q_panel(int group, int p) const {
+    return reinterpret_cast<T*>(shared_ + p * kQueries * kPanelRowBytes + group * 64 * kPanelRowBytes);
+  }
+  __device__ __forceinline__ unsigned char* k_tile(int stage) const {
+    return shared_ + Tiles::kQueryBytes + stage * 2 * Tiles::kKeyBytes;
+  }
+  __device__ __forceinline__ unsigned char* v_tile(int stage) const {
+    return k_tile(stage) + Tiles::kKeyBytes;
+  }
+
+  template <int kEights>
+  static __device__ __forceinline__ float (&flat(float (&c)[1][kEights][4]))[kEights * 4] {
+    return reinterpret_cast<float(&)[kEights * 4]>(c);
+  }
+
+  __device__ __forceinline__ void bring(unsigned char* tile, const CUtensorMap& map, int key,
+                                        CopyBarrier& empty, CopyBarrier& full, int parity) {
+    empty.wait(parity ^ 1);  // the phase before the first counts as over
+    full.arrive_expecting(Tiles::kKeyBytes);
+#pragma unroll
+    for (int p = 0; p < D / kPanelColumns; ++p)
+      copy_box(tile + p * Tiles::kPanelBytes, &map, kv_ * D + p * kPanelColumns, key, full);
+  }
+
+  __device__ __forceinline__ void start_scores(float (&s)[1][kKeys / 8][4], int group, int step) {
+    stages_.k_full[step % kStages].wait(step / kStages % 2);
+    hold(flat(s));
+    begin_products();
+#pragma unroll
+    for (int k = 0; k < D / 16; ++k) {
+      const int panel = k / 4, piece = k % 4 * 2;  // two 16-byte pieces a product
+      product_along<T>(flat(s), along_rows(q_panel(group, panel)) + std::uint64_t(piece),
+                       along_rows(k_tile(step % kStages) + panel * Tiles::kPanelBytes) + std::uint64_t(piece),
+                       k > 0);
+    }
+    commit_products();
+  }
+
+  __device__ __forceinline__ void start_values(float (&o)[1][D / 8][4],
+                                               const std::uint32_t (&p)[kKeys / 16][4], int step) {
+    stages_.v_full[step % kStages].wait(step / kStages % 2);
+    hold(flat(o));
+    begin_products();
+#pragma unroll
+    for (int k = 0; k < kKeys / 16; ++k)
+      product_down<T>(flat(o), p[k],
+                      down_rows(v_tile(step % kStages) + k * 16 * kPanelRowBytes, Tiles::kPanelBytes));
+    commit_products();
+  }
+
+  static __device__ __forceinline__ void round_probabilities(std::uint32_t (&p)[kKeys / 16][4],
+                                                             const float (&s)[1][kKeys / 8][4]) {
+#pragma unroll
+    for (int k = 0; k < kKeys / 16; ++k)
+#pragma unroll
+      for (int r = 0; r < 4; ++r) {
+        const float(&from)[4] = s[0][2 * k + r / 2];
+        p[k][r] = rounded_pair<T>(from[r % 2 * 2], from[r % 2 * 2 + 1]);
+      }
+  }
+
+  __device__ __forceinline__ void finish(const float (&o)[1][D / 8][4], SoftmaxRows<1>& rows, int row,
+                                         int column) const {
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const int i = row + half * 8;
+      const float sum = sum_of_row(rows.sum[0][half]), f = 1.f / sum;
+      if (i > last_) continue;
+      if (column == 0) a_.lse.head(head_)[i] = a_.scale * rows.most[0][half] + logf(sum);
+      T* const to = a_.o.head<T>(head_, D) + i * a_.o.stride + column;
+#pragma unroll
+      for (int n = 0; n < D / 8; ++n)
+        *reinterpret_cast<std::uint32_t*>(to + n * 8) =
+            rounded_pair<T>(o[0][n][half * 2] * f, o[0][n][half * 2 + 1] * f);
+    }
+  }
+
+  const AttentionCall& a_;
+  const AttentionMaps& maps_;
+  WarpgroupStages<D>& stages_;
+  unsigned char* shared_;
+  int head_, kv_, first_, last_, first_key_;
+};
+
+template <typename T, int D>
+__global__ void __launch_bounds__(WarpgroupTiles<D>::kThreads, 1)
+    attention_forward_warpgroups(const __grid_constant__ AttentionCall a,
+                                 const __grid_constant__ AttentionMaps maps) {
+  extern __shared__ __align__(1024) unsigned char shared[];
+  __shared__ WarpgroupStages<D> stages;
+  if (threadIdx.x == 0) stages.init();
+  __syncthreads();
+  WarpgroupForward<T, D> forward(a, maps, shared, stages);
+  const int group = int(threadIdx.x) / 128;
+  if (group == 0) {
+    shrink_registers<24>();
+    if (threadIdx.x == 0) forward.produce();
+  } else {
+    grow_registers<240>();
+    forward.consume(group - 1);
+  }
+}
+
+template <typename T, int D>
+void launch_attention_warpgroups(const AttentionCall& call, cudaStream_t stream) {
+  using Tiles = WarpgroupTiles<D>;
+  const AttentionMaps maps(call, Tiles::kQueries, Tiles::kKeys);
+  const dim3 grid(unsigned(call.heads), unsigned((call.tokens + Tiles::kQueries - 1) / Tiles::kQueries));
+  const auto kernel = attention_forward_warpgroups<T, D>;
+  cuda::check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, Tiles::kBytes),
+              "attention");
+  kernel<<<grid, unsigned(Tiles::kThreads), std::size_t(Tiles::kBytes), stream>>>(call, maps);
+  cuda::check(cudaGetLastError(), "attention");
+}
+
+}  // namespace zt::kernels

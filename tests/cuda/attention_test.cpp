@@ -1,0 +1,312 @@
+// Attention on the emulated GPU, judged as on the CPU (tests/parity/attention_test.cpp) against tests/reference, on
+// shapes around the tiles of the tensor-core kernels; and what the emulator counts of them.
+#include "reference/attention.h"
+
+#include <cmath>
+
+#include "cuda/settings.h"
+#include "kernels/attention_path.h"
+#include "parity/parity.h"
+
+namespace zt::parity {
+namespace {
+
+using cuda_test::OnDevice;
+using cuda_test::Placement;
+using Bounds = std::vector<std::int32_t>;
+
+struct Case {
+  Dtype dtype = Dtype::bf16;
+  int H = 2, K = 1, d = 64, window = 0;
+  float dropout = 0.f;
+  Bounds bounds = {0, 70};
+  int gap = 0;  // elements between rows on the device
+
+  std::int64_t N() const { return bounds.back(); }
+  kernels::AttentionShape shape() const {
+    return {H,
+            K,
+            d,
+            0.7f / std::sqrt(float(d)),
+            window,
+            dropout,
+            {.seed = 5, .purpose = Purpose::dropout, .a = 2, .b = 9},
+            1000,
+            {}};
+  }
+};
+
+std::string text(const Case& c) {
+  return cat(name(c.dtype), " H ", c.H, " K ", c.K, " d ", c.d, " window ", c.window, " dropout ", c.dropout,
+             " gap ", c.gap, " bounds ", fmt::format("{}", fmt::join(c.bounds, " ")));
+}
+
+// Lengths around tiles of 16, 32, 48, 64 and 128 tokens, one document and several, documents of one token.
+const std::vector<Bounds>& documents() {
+  static const std::vector<Bounds> all = {
+      {0, 1}, {0, 15}, {0, 64}, {0, 65}, {0, 129}, {0, 200}, {0, 0, 1, 2, 66, 66, 130}, {0, 30, 70, 71, 190}};
+  return all;
+}
+
+std::vector<Case> tensor_cases() {
+  std::vector<Case> all;
+  for (const Bounds& b : documents()) all.push_back({Dtype::bf16, 2, 1, 64, 0, 0.f, b, 0});
+  for (const Dtype dtype : {Dtype::bf16, Dtype::f16}) {
+    for (const int window : {1, 7, 64, 100}) all.push_back({dtype, 1, 1, 64, window, 0.f, {0, 5, 150}, 8});
+    for (const int d : {8, 64, 72, 80, 96, 120, 128})
+      all.push_back({dtype, 3, 3, d, 0, 0.f, {0, 9, 90}, d == 80 ? 16 : 0});
+    for (const int d : {64, 80, 96, 128}) {
+      all.push_back({dtype, 4, 2, d, 40, 0.f, {0, 33, 150}, 0});
+      all.push_back({dtype, 2, 1, d, 0, 0.3f, {0, 30, 100}, 0});
+    }
+  }
+  return all;
+}
+
+std::vector<Case> plain_cases() {
+  std::vector<Case> all;
+  for (const Dtype dtype : formats()) {
+    for (const int d : {1, 17, 64, 130, 256}) all.push_back({dtype, 2, 1, d, 0, 0.f, {0, 9, 50}, 1});
+    all.push_back({dtype, 4, 2, 20, 10, 0.3f, {0, 30, 31, 70}, 3});
+  }
+  return all;
+}
+
+struct Buffers {
+  explicit Buffers(const Case& c)
+      : q(c.dtype, c.N(), c.H * c.d, c.gap),
+        k(c.dtype, c.N(), c.K * c.d, c.gap),
+        v(c.dtype, c.N(), c.K * c.d, c.gap),
+        o(c.dtype, c.N(), c.H * c.d, c.gap),
+        grad(c.dtype, c.N(), c.H * c.d, c.gap),
+        dq(c.dtype, c.N(), c.H * c.d, c.gap),
+        dk(c.dtype, c.N(), c.K * c.d, c.gap),
+        dv(c.dtype, c.N(), c.K * c.d, c.gap),
+        lse(Dtype::f32, c.H, c.N(), c.gap),
+        delta(Dtype::f32, c.H, c.N()),
+        c_(c) {
+    q.fill_normal(1);
+    k.fill_normal(2);
+    v.fill_normal(3);
+    grad.fill_normal(4);
+  }
+  void forward(kernels::Kernels& kernels) { kernels.attention({q, k, v, o, lse, c_.bounds, c_.shape()}); }
+  void backward(kernels::Kernels& kernels) {
+    kernels.attention_backward({q, k, v, o, lse, grad, dq, dk, dv, delta, c_.bounds, c_.shape()});
+  }
+  reference::Attended exact() const {
+    return reference::attention(q.values(), k.values(), v.values(), c_.bounds, c_.shape());
+  }
+  Guarded q, k, v, o, grad, dq, dk, dv, lse, delta;
+
+ private:
+  Case c_;
+};
+
+// As in tests/parity/attention_test.cpp; probabilities and ds are rounded to the narrow format before products.
+double probability_steps(const Case& c, double score) { return 2 * (sum_steps(c.d) + 3) * (score + 1) + 8; }
+double operand_steps(Dtype dtype) { return dtype == Dtype::f32 ? 0 : unit_of(dtype) * 0x1p24; }
+
+void check_forward(kernels::Kernels& k, const Case& c) {
+  INFO(text(c));
+  Buffers b(c);
+  const auto exact = b.exact();
+  b.forward(k);
+  const double steps = probability_steps(c, exact.score) + double(c.N());
+  check_close("o", b.o, exact.o,
+              {c.dtype, steps + operand_steps(c.dtype), largest(b.v.values()) / (1 - double(c.dropout)),
+               "probabilities sum to 1"});
+  check_close("lse", b.lse, exact.lse, {Dtype::f32, steps, 1, "the log of their sum"});
+}
+
+void check_backward(kernels::Kernels& k, const Case& c) {
+  INFO(text(c));
+  Buffers b(c);
+  const auto forward = b.exact();
+  b.o.assign(forward.o);
+  b.lse.assign(forward.lse);
+  const auto exact = reference::attention_backward(b.q.values(), b.k.values(), b.v.values(), b.o.values(),
+                                                   b.lse.values(), b.grad.values(), c.bounds, c.shape());
+  b.backward(k);
+  const double steps =
+      probability_steps(c, forward.score) + 2 * sum_steps(c.d) + double(c.N() * c.H) + operand_steps(c.dtype);
+  const char* const why = "each term has p's and dp's error; terms are added in any order";
+  check_close("dq", b.dq, exact.dq, {c.dtype, steps, largest(exact.dq_size), why});
+  check_close("dk", b.dk, exact.dk, {c.dtype, steps, largest(exact.dk_size), why});
+  check_close("dv", b.dv, exact.dv, {c.dtype, steps, largest(exact.dv_size), why});
+}
+
+// Until its end, calls take this path where they fit it.
+struct Path {
+  explicit Path(kernels::AttentionPath path) { kernels::set_attention_path(path); }
+  ~Path() { kernels::set_attention_path(kernels::AttentionPath::best); }
+  Path(const Path&) = delete;
+  Path& operator=(const Path&) = delete;
+};
+
+TEST_CASE("cuda attention: tensor cores agree with the fp64 reference, forward") {
+  const Path path(kernels::AttentionPath::any_gpu);
+  cuda_test::under_each_setting("attention", [](const cuda_test::Setting&) {
+    OnDevice k(Placement::aligned);
+    for (const Case& c : tensor_cases()) check_forward(k, c);
+  });
+}
+
+TEST_CASE("cuda attention: tensor cores agree with the fp64 reference, gradients") {
+  const Path path(kernels::AttentionPath::any_gpu);
+  cuda_test::under_each_setting("attention_backward", [](const cuda_test::Setting&) {
+    OnDevice k(Placement::aligned);
+    for (const Case& c : tensor_cases()) check_backward(k, c);
+  });
+}
+
+std::vector<Case> warpgroup_cases() {
+  std::vector<Case> all;
+  for (const Dtype dtype : {Dtype::bf16, Dtype::f16}) {
+    for (const int d : {64, 128}) {
+      for (const Bounds& b : {Bounds{0, 1}, Bounds{0, 127}, Bounds{0, 129}, Bounds{0, 0, 1, 2, 66, 66, 300}})
+        all.push_back({dtype, 2, 1, d, 0, 0.f, b, 0});
+      all.push_back({dtype, 2, 2, d, 100, 0.f, {0, 30, 500}, 8});
+    }
+  }
+  return all;
+}
+
+TEST_CASE("cuda attention: products of warpgroups agree with the fp64 reference") {
+  cuda_test::under_each_setting("attention by warpgroups", [](const cuda_test::Setting&) {
+    OnDevice k(Placement::aligned);
+    emulator::reset_counters();
+    for (const Case& c : warpgroup_cases()) check_forward(k, c);
+    CHECK(emulator::counters("attention_forward_warpgroups").launches == warpgroup_cases().size());
+  });
+}
+
+TEST_CASE("cuda attention: every format, size and address agrees with the fp64 reference") {
+  cuda_test::under_each_setting("plain attention", [](const cuda_test::Setting&) {
+    OnDevice k(Placement::as_given);
+    for (const Case& c : plain_cases()) {
+      check_forward(k, c);
+      check_backward(k, c);
+    }
+  });
+}
+
+TEST_CASE("cuda attention: no access to shared memory takes more passes than it must") {
+  OnDevice k(Placement::aligned);
+  emulator::reset_counters();
+  for (const int d : {64, 80, 96, 128}) {
+    for (const auto path : {kernels::AttentionPath::any_gpu, kernels::AttentionPath::best}) {
+      const Path chosen(path);
+      Buffers b({Dtype::bf16, 2, 1, d, 0, 0.f, {0, 90, 300}});
+      b.forward(k);
+      b.backward(k);
+    }
+  }
+  for (const char* kernel : {"attention_forward", "attention_forward_warpgroups", "attention_backward_keys",
+                             "attention_backward_queries"}) {
+    INFO(std::string(kernel));
+    const emulator::Counters counted = emulator::counters(kernel);
+    CHECK(counted.launches > 0);
+    CHECK(counted.mma > 0);
+    CHECK(counted.bank_extra == 0);
+  }
+  CHECK(emulator::to_string(emulator::take_findings()) == "");
+}
+
+TEST_CASE("cuda attention: decoding gives the last row of a forward pass") {
+  cuda_test::under_each_setting("attention_decode", [](const cuda_test::Setting& setting) {
+    OnDevice k(setting.placement);
+    for (const Dtype dtype : formats()) {
+      for (const int window : {0, 5, 100}) {
+        for (const int N : {1, 2, 70}) {
+          const Case c{dtype, 4, 2, 24, window, 0.f, {0, N}, 3};
+          INFO(text(c));
+          Buffers b(c);
+          const auto exact = b.exact();
+          Guarded o(dtype, 1, 96);
+          k.attention_decode({b.q.view().slice(N - 1, 1), b.k, b.v, o, N, c.shape()});
+          check_close("o", o, Vec(exact.o.end() - 96, exact.o.end()),
+                      {dtype, probability_steps(c, exact.score) + N, largest(b.v.values()),
+                       "probabilities sum to 1"});
+        }
+      }
+    }
+  });
+}
+
+TEST_CASE("cuda attention: the same call gives the same bits") {
+  for (const auto path : {kernels::AttentionPath::any_gpu, kernels::AttentionPath::best}) {
+    const Path chosen(path);
+    OnDevice k(Placement::aligned);
+    for (const Dtype dtype : formats()) {
+      const Case c{dtype, 4, 2, 64, 0, path == kernels::AttentionPath::best ? 0.f : 0.2f, {0, 50, 150}};
+      Buffers one(c), two(c);
+      for (Buffers* b : {&one, &two}) {
+        b->forward(k);
+        b->backward(k);
+      }
+      CHECK(one.o.values() == two.o.values());
+      CHECK(one.dq.values() == two.dq.values());
+      CHECK(one.dk.values() == two.dk.values());
+      CHECK(one.dv.values() == two.dv.values());
+    }
+  }
+}
+
+TEST_CASE(
+    "cuda attention: a document of one token returns its value, and its value gets all of its gradient") {
+  for (const Placement placement : {Placement::as_given, Placement::aligned}) {
+    for (const Dtype dtype : formats()) {
+      OnDevice k(placement);
+      Buffers b({dtype, 2, 2, 64, 0, 0.f, {0, 0, 1, 1, 2, 3, 3}});
+      b.forward(k);
+      check_equal("o", b.o, b.v.values());
+      b.backward(k);
+      check_equal("dv", b.dv, b.grad.values());
+    }
+  }
+}
+
+TEST_CASE("cuda attention: huge scores stay finite and pick the largest") {
+  for (const Placement placement : {Placement::as_given, Placement::aligned}) {
+    for (const Dtype dtype : {Dtype::f32, Dtype::bf16}) {
+      // Key j scores 875 j for every query: each sees itself best, so o = v exactly.
+      OnDevice k(placement);
+      Buffers b({dtype, 1, 1, 64, 0, 0.f, {0, 100}});
+      b.q.fill(0);
+      b.k.fill(0);
+      for (int j = 0; j < 100; ++j) {
+        b.q.set(j, 0, 1e4);
+        b.k.set(j, 0, j);
+      }
+      b.forward(k);
+      check_equal("o", b.o, b.v.values());
+      b.backward(k);
+      for (const double x : b.dq.values()) CHECK(std::isfinite(x));
+    }
+  }
+}
+
+TEST_CASE("cuda attention: a NaN reaches the rows that see it and no other") {
+  for (const Placement placement : {Placement::as_given, Placement::aligned}) {
+    for (const Dtype dtype : {Dtype::f32, Dtype::bf16}) {
+      OnDevice k(placement);
+      Buffers b({dtype, 1, 1, 64, 0, 0.f, {0, 80, 160}});
+      b.k.set(90, 3, NAN);
+      b.forward(k);
+      for (int n = 0; n < 160; ++n) CHECK(std::isnan(b.o.get(n, 0)) == (n >= 90));
+    }
+  }
+}
+
+TEST_CASE("cuda attention: no tokens at all is not an error, and more than 256 columns a head are refused") {
+  OnDevice k(Placement::aligned);
+  Buffers none({Dtype::f32, 2, 1, 16, 0, 0.f, {0, 0}});
+  none.forward(k);
+  none.backward(k);
+  Buffers wide({Dtype::f32, 1, 1, 257, 0, 0.f, {0, 2}});
+  CHECK_THROWS_WITH_AS(wide.forward(k), "attention: 1 heads, 1 kv heads of size 257, at most 256", Error);
+}
+
+}  // namespace
+}  // namespace zt::parity
