@@ -102,7 +102,9 @@ __global__ void __launch_bounds__(kSortThreads)
   out[starts[digit * std::int32_t(gridDim.x) + std::int32_t(blockIdx.x)] + earlier] = pair;
 }
 
-// dw_id += the rows of dy of each run of pairs with one id. A block takes one pair and works if it begins a run.
+constexpr int kAtOnce = 8;  // rows of a run that are on their way together
+
+// dw_id += the rows of dy of each run of pairs with one id, in order. A block takes one pair and works if it begins a run.
 template <int kVec, typename T>
 __global__ void __launch_bounds__(kElementwiseThreads)
     add_runs(const Pair* pairs, const std::int32_t count, const DeviceRows<const T> dy,
@@ -112,15 +114,21 @@ __global__ void __launch_bounds__(kElementwiseThreads)
   const std::int64_t col = (std::int64_t{blockIdx.y} * blockDim.x + threadIdx.x) * kVec;
   if (col >= cols) return;
   const int here = int(min(std::int64_t{kVec}, cols - col));
-  float sum[kVec], row[kVec];
+  float sum[kVec];
   load(static_cast<const float*>(dw.at(id, col)), here, sum);
-#pragma unroll 4
-  for (std::int32_t i = begin; i < count; ++i) {
-    const Pair pair = pairs[i];
-    if (pair.id != id) break;
-    load(dy.at(pair.token, col), here, row);
+  bool more = true;
+  for (std::int32_t i = begin; more; i += kAtOnce) {
+    float rows[kAtOnce][kVec] = {};
 #pragma unroll
-    for (int j = 0; j < kVec; ++j) sum[j] += row[j];
+    for (int r = 0; r < kAtOnce; ++r) {
+      const Pair pair = i + r < count ? pairs[i + r] : Pair{-1, 0};
+      more = pair.id == id;
+      if (more) load(dy.at(pair.token, col), here, rows[r]);
+    }
+#pragma unroll
+    for (int r = 0; r < kAtOnce; ++r)
+#pragma unroll
+      for (int j = 0; j < kVec; ++j) sum[j] += rows[r][j];  // 0 beyond the run
   }
   store(dw.at(id, col), here, sum);
 }

@@ -66,7 +66,7 @@ __device__ void put_group(const Forward<T>& a, const float (&x)[Team::kChunks][T
 // One group a team. The mean first, then the variance around it: a single pass would cancel where |mean| >>
 // deviation.
 template <typename Team, bool kCentred, typename T>
-__global__ void __launch_bounds__(kNormThreads) norm_forward(const Forward<T> a) {
+__global__ void __launch_bounds__(Team::kMost) norm_forward(const Forward<T> a) {
   __shared__ float spare[kNormThreads / kWarp];
   const std::uint32_t group = blockIdx.x * unsigned(Team::count()) + unsigned(Team::number());
   if (group >= a.groups) return;

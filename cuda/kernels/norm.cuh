@@ -10,14 +10,14 @@
 
 namespace zt::kernels {
 
-constexpr int kNormThreads = 512;   // of a block, at most
-constexpr int kTeamsOfWarps = 256;  // threads of a block whose teams are warps
-constexpr int kNormElements = 32;   // a thread holds, at most
-constexpr int kNormWidth = kNormThreads * kNormElements;
+constexpr int kNormThreads = 1024;  // of a block, at most
+constexpr int kNormWidth = 16384;
 
-template <int kVec_, int kChunks_, bool kIsWarp_>
+// kMost: threads of a block at most, and always where teams are warps. What a thread holds must fit into its registers
+// then, of which a processor has 65536: at most 32 features of up to 512 threads, 16 of 1024.
+template <int kVec_, int kChunks_, int kMost_, bool kIsWarp_>
 struct Team {
-  static constexpr int kVec = kVec_, kChunks = kChunks_;
+  static constexpr int kVec = kVec_, kChunks = kChunks_, kMost = kMost_;
   static constexpr bool kIsWarp = kIsWarp_;
 
   __device__ static int size() { return kIsWarp ? kWarp : int(blockDim.x); }
@@ -36,7 +36,7 @@ struct Team {
 // Threads of a block of teams for groups of `chunks` chunks.
 template <typename T>
 int team_threads(int chunks) {
-  if (T::kIsWarp) return kTeamsOfWarps;
+  if (T::kIsWarp) return T::kMost;
   const int each = (chunks + T::kChunks - 1) / T::kChunks;
   return (each + kWarp - 1) / kWarp * kWarp;
 }
@@ -48,15 +48,15 @@ void with_team(const char* kernel, int D, bool aligned, F f) {
   constexpr int kVec = kWidest<T>, kLeast = 8 / kVec;  // a thread holds 8 numbers, 16 or 32
   const auto call = [&](auto team, int chunks) { f(team, team_threads<decltype(team)>(chunks)); };
   if (!aligned || D % kVec != 0) {
-    if (D <= 2 * kWarp) return call(Team<1, 2, true>(), D);
-    if (D <= 4 * kNormThreads) return call(Team<1, 4, false>(), D);
-    return call(Team<1, kNormElements, false>(), D);
+    if (D <= 2 * kWarp) return call(Team<1, 2, 256, true>(), D);
+    if (D <= 4 * 512) return call(Team<1, 4, 512, false>(), D);
+    return call(Team<1, 16, 1024, false>(), D);
   }
   const int chunks = D / kVec;
-  if (chunks <= 2 * kWarp) return call(Team<kVec, 2, true>(), chunks);
-  if (chunks <= 256 * kLeast) return call(Team<kVec, kLeast, false>(), chunks);
-  if (chunks <= 256 * 2 * kLeast) return call(Team<kVec, 2 * kLeast, false>(), chunks);
-  return call(Team<kVec, 4 * kLeast, false>(), chunks);
+  if (chunks <= 2 * kWarp) return call(Team<kVec, 2, 256, true>(), chunks);
+  if (chunks <= 256 * kLeast) return call(Team<kVec, kLeast, 256, false>(), chunks);
+  if (chunks <= 256 * 2 * kLeast) return call(Team<kVec, 2 * kLeast, 256, false>(), chunks);
+  return call(Team<kVec, 4 * kLeast, 512, false>(), chunks);
 }
 
 // What the four kernels have in common: y's shape is x's, g is a vector, saved numbers are one a group.

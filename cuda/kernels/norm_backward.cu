@@ -153,7 +153,7 @@ __device__ void group_backward(const Backward<T>& a, std::uint32_t group, const 
 }
 
 template <typename Team, bool kCentred, typename T>
-__global__ void __launch_bounds__(kNormThreads) norm_backward(const Backward<T> a) {
+__global__ void __launch_bounds__(Team::kMost) norm_backward(const Backward<T> a) {
   extern __shared__ float4 shared[];
   __shared__ float spare[kNormThreads / kWarp];
   const Sums<Team> dg{reinterpret_cast<float*>(shared)}, db{dg.shared + Sums<Team>::floats()};
