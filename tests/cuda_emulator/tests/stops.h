@@ -1,0 +1,12 @@
+// What a piece of a program says when the emulator stops it.
+#pragma once
+
+#include <functional>
+#include <string>
+
+namespace zt::emulator {
+
+// Runs `body` in a process of its own and returns what it wrote to standard error; "" if it was not stopped.
+std::string stopped_with(const std::function<void()>& body);
+
+}  // namespace zt::emulator
