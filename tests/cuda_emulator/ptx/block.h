@@ -82,7 +82,15 @@ struct BulkCopy {
   std::uint64_t global = 0;
   std::uint32_t shared = 0, bytes = 0;
   bool to_shared = true;
+  std::uint32_t readable = 0;  // bytes that exist on the global side
+  struct Row {
+    std::uint64_t global;
+    std::uint32_t shared, bytes;  // offset in the target, before the swizzle
+  };
+  std::vector<Row> rows;       // of a copy by tensor map
+  std::uint32_t swizzle = 0;   // bytes
   std::uint32_t mbarrier = 0;  // to_shared
+  std::uint32_t time = 0;      // of the issue
   int warp = 0, lane = 0;
   std::uint32_t group = 0;  // from shared
   BlockClocks::Snapshot clock;
@@ -95,7 +103,6 @@ struct PendingWgmma {
   std::uint64_t a = 0, b = 0;  // descriptors; `a` unused when A is in registers
   bool accumulate = true;
   std::uint32_t group = 0;
-  std::vector<std::uint32_t> a_registers;   // [register][lane]
   std::vector<std::uint32_t> accumulators;  // saved at issue by the first of a chain
 };
 

@@ -302,6 +302,11 @@ std::uint64_t Decoder::immediate(std::string_view text, std::string_view type) c
 
 bool Decoder::is_literal(std::size_t i) const { return starts_number(operand(i)); }
 
+bool Decoder::is_predicate(std::size_t i) const {
+  const Register* r = find(operand(i));
+  return r != nullptr && r->bytes == 0;
+}
+
 std::int64_t Decoder::literal(std::size_t i) const {
   if (!is_literal(i)) const_cast<Decoder*>(this)->refuse(cat("operand ", i + 1, " must be a literal"));
   return std::int64_t(immediate(operand(i), "s64"));
@@ -340,6 +345,9 @@ Ref Decoder::read_text(std::string_view text, std::string_view type) {
   if (starts_number(text)) return constant(immediate(text, type), bytes);
   if (parameter(text)) return parameter_address(parameter(text)->offset);
   const std::size_t plus = text.find('+');
+  if (plus != std::string_view::npos && parameter(trim(text.substr(0, plus))))
+    return parameter_address(parameter(trim(text.substr(0, plus)))->offset +
+                             std::int64_t(immediate(trim(text.substr(plus + 1)), "s64")));
   if (plus != std::string_view::npos && symbol(trim(text.substr(0, plus))))
     return constant(*symbol(trim(text.substr(0, plus))) + immediate(trim(text.substr(plus + 1)), "s64"),
                     bytes);

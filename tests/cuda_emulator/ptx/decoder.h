@@ -71,6 +71,7 @@ class Decoder {
   std::uint32_t declared_bytes(std::string_view name) const;  // 0: no register
   std::int64_t literal(std::size_t i) const;
   bool is_literal(std::size_t i) const;
+  bool is_predicate(std::size_t i) const;
   Ref temporary(std::uint32_t bytes);
   Ref constant(std::uint64_t bits, std::uint32_t bytes);
   // "[base+offset]" into inst.a, inst.imm and inst.wide_address.
@@ -149,5 +150,6 @@ void decode_half_function(Decoder& d);
 Handler narrow_handler(std::uint32_t from, std::uint32_t to);
 Handler widen_handler(std::uint32_t from, std::uint32_t to, bool sign);
 Handler not_predicate_handler();
+Handler add_handler(bool wide);  // of 64 or 32 bits
 
 }  // namespace zt::emulator::ptx

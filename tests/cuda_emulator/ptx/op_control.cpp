@@ -55,6 +55,8 @@ void leave_kernel(Warp& w, const Inst& in, Mask m) {
   for_lanes(m, [&](int l) {
     if (!w.copies[l].empty()) w.block->finding("cp.async", w, l, in, "the thread ends with copies in flight");
   });
+  if (!w.block->warpgroup(w.index).pending[w.index % 4].empty())
+    w.block->finding("wgmma", w, std::countr_zero(m), in, "the warp ends with products in flight");
   w.live &= ~m;
   w.lanes &= ~m;
   w.block->event();

@@ -637,6 +637,8 @@ void decode_dp4a(Decoder& d) {
 
 }  // namespace
 
+Handler add_handler(bool wide) { return wide ? add<std::uint64_t> : add<std::uint32_t>; }
+
 void add_integer_ops(OpTable* table) {
   table->insert({{"add", decode_add},   {"addc", decode_add}, {"sub", decode_sub},   {"subc", decode_sub},
                  {"mul", decode_mul},   {"mad", decode_mad},  {"madc", decode_mad},  {"mul24", decode_mul24},

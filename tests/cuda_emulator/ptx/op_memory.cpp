@@ -100,12 +100,13 @@ void resolve(Warp& w, const Inst& in, Mask m, std::uint32_t bytes, AccessKind ki
     }
     case Space::param: {
       const std::vector<std::byte>& params = w.block->launch().parameters;
+      const auto start = reinterpret_cast<std::uint64_t>(params.data());
       for_lanes(m, [&](int l) {
-        if (address[l] + bytes > params.size()) {
-          w.block->finding("out of bounds", w, l, in, cat("parameter byte ", address[l]));
+        if (address[l] - start + bytes > params.size()) {
+          w.block->finding("out of bounds", w, l, in, cat("parameter byte ", address[l] - start));
           return;
         }
-        out->at[l] = reinterpret_cast<std::uint8_t*>(const_cast<std::byte*>(&params[address[l]]));
+        out->at[l] = reinterpret_cast<std::uint8_t*>(address[l]);
         out->fine |= 1u << l;
       });
       return;
