@@ -82,6 +82,9 @@ def resources(ptx, arch):
         file = pathlib.Path(folder) / "kernels.ptx"
         file.write_text(ptx)
         said = run([tool("ptxas"), "-v", f"-arch={arch}", "-O3", "-o", f"{folder}/kernels.cubin", str(file)])
+    if "Potential Performance Loss" in said:
+        losses = re.findall(r".*Potential Performance Loss.*", said)
+        sys.exit("cuda_budgets: ptxas says\n" + "\n".join(losses))
     found = {}
     for part in said.split("Compiling entry function '")[1:]:
         number = lambda pattern: sum(int(x) for x in re.findall(pattern, part))

@@ -1,6 +1,6 @@
 // Forward attention on tensor cores (kernels/attention.h), for sm_80 and later.
 //
-// A block takes 64 or 128 queries of one head and walks over the keys they see, 64 at a time; each of its four warps
+// A block takes 128 queries of one head and walks over the keys they see, 32 or 64 at a time; each of its four warps
 // keeps the sums of its own queries in registers. Keys are copied while values are used and the other way round
 // (Dao 2023, FlashAttention-2, alg. 1).
 #pragma once

@@ -1,6 +1,5 @@
-// Tiles of numbers in shared memory and their products on tensor cores, for sm_80 and later.
-//
-// Sources: PTX ISA, "Matrix fragments for mma.m16n8k16", "ldmatrix", "cp.async".
+// Tiles of numbers in shared memory and their products on tensor cores, for sm_80 and later. Sources: PTX ISA, "Matrix
+// fragments for mma.m16n8k16", "ldmatrix", "cp.async".
 #pragma once
 
 #include "kernels/attention_shapes.h"

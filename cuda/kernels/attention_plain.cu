@@ -13,7 +13,8 @@ namespace {
 
 constexpr int kOwn = 16, kSharers = 8, kOther = 32, kPlainThreads = kOwn * kSharers;
 constexpr int kScores = kOther / kSharers;  // of a thread, in one step
-constexpr int kScoreRow = kOther + 1;
+constexpr int kScoreRow =
+    kOther + kSharers;  // four rows of a warp write eight scores each to different banks
 
 // Rows of a tile lie an odd number of words apart, so that a column's numbers are in different banks.
 __device__ int tile_row(const AttentionCall& a) { return a.head_size | 1; }
@@ -116,7 +117,12 @@ __global__ void __launch_bounds__(kPlainThreads) plain_attention(const __grid_co
       const int t = sharer + x * kSharers;
       const float e = t >= begin && t < end ? expf(s[x] - now) : 0.f;
       added += e;
-      p[t] = e == 0.f ? 0.f : e * dropout_factor(a, head, i, key + t);
+      p[t] = e;
+    }
+    if (a.dropout.rate > 0.f) {
+#pragma unroll 1
+      for (int t = sharer; t < end; t += kSharers)
+        if (t >= begin) p[t] *= dropout_factor(a, head, i, key + t);
     }
     sum = sum * shrink + sum_of_sharers(added);
     __syncwarp();

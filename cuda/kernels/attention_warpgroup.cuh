@@ -78,29 +78,48 @@ class WarpgroupForward {
     std::uint32_t p[kKeys / 16][4];
     SoftmaxRows<1> rows;
     clear(o);
+    const auto see = [&](int key) {
+      if (key + kKeys - 1 > first_ + group * 64 || key < low_of_last) hide(s, low, row, key + column);
+    };
+    float shrink[1][2];
+
     stages_.q_full.wait(0);
-    int step = 0;
-    for (int key = first_key_; key <= last_; key += kKeys, ++step) {
+    stages_.k_full[0].wait(0);
+    begin_products();
+    start_scores(s, group, 0);
+    wait_for_products<0>();
+    hold(flat(s));
+    stages_.k_empty[0].arrive();
+    see(first_key_);
+    soften(s, rows, shrink, a_.scale * kLog2OfE);
+    round_probabilities(p, s);
+    int step = 1;
+    for (int key = first_key_ + kKeys; key <= last_; key += kKeys, ++step) {
+      stages_.k_full[step % kStages].wait(step / kStages % 2);
+      stages_.v_full[(step - 1) % kStages].wait((step - 1) / kStages % 2);
+      hold(flat(s));
+      hold(flat(o));
+      begin_products();
       start_scores(s, group, step);
-      if (step > 0) start_values(o, p, step - 1);
-      step > 0 ? wait_for_products<1>() : wait_for_products<0>();
+      start_values(o, p, step - 1);
+      wait_for_products<1>();
       hold(flat(s));
       stages_.k_empty[step % kStages].arrive();
-      if (key + kKeys - 1 > first_ + group * 64 || key < low_of_last) hide(s, low, row, key + column);
-      float shrink[1][2];
+      see(key);
       soften(s, rows, shrink, a_.scale * kLog2OfE);
-      if (step > 0) {
-        wait_for_products<0>();
-        hold(flat(o));
-        stages_.v_empty[(step - 1) % kStages].arrive();
-      }
+      wait_for_products<0>();
+      hold(flat(o));
+      stages_.v_empty[(step - 1) % kStages].arrive();
       scale_rows(o, shrink);
       round_probabilities(p, s);
     }
+    stages_.v_full[(step - 1) % kStages].wait((step - 1) / kStages % 2);
+    hold(flat(o));
+    begin_products();
     start_values(o, p, step - 1);
     wait_for_products<0>();
     hold(flat(o));
-    finish(o, rows, row, column);
+    finish(o, rows, group, row, column);
   }
 
  private:
@@ -128,10 +147,8 @@ class WarpgroupForward {
       copy_box(tile + p * Tiles::kPanelBytes, &map, kv_ * D + p * kPanelColumns, key, full);
   }
 
+  // Products are in flight until wait_for_products; nothing touches their registers meanwhile.
   __device__ __forceinline__ void start_scores(float (&s)[1][kKeys / 8][4], int group, int step) {
-    stages_.k_full[step % kStages].wait(step / kStages % 2);
-    hold(flat(s));
-    begin_products();
 #pragma unroll
     for (int k = 0; k < D / 16; ++k) {
       const int panel = k / 4, piece = k % 4 * 2;  // two 16-byte pieces a product
@@ -144,9 +161,6 @@ class WarpgroupForward {
 
   __device__ __forceinline__ void start_values(float (&o)[1][D / 8][4],
                                                const std::uint32_t (&p)[kKeys / 16][4], int step) {
-    stages_.v_full[step % kStages].wait(step / kStages % 2);
-    hold(flat(o));
-    begin_products();
 #pragma unroll
     for (int k = 0; k < kKeys / 16; ++k)
       product_down<T>(flat(o), p[k],
@@ -165,20 +179,35 @@ class WarpgroupForward {
       }
   }
 
-  __device__ __forceinline__ void finish(const float (&o)[1][D / 8][4], SoftmaxRows<1>& rows, int row,
-                                         int column) const {
+  // By way of this warp's rows of the queries' tile, which nobody reads any more.
+  __device__ __forceinline__ void finish(const float (&o)[1][D / 8][4], SoftmaxRows<1>& rows, int group,
+                                         int row, int column) const {
+    const int lane = int(threadIdx.x) % 32, warp = int(threadIdx.x) / 32 % 4;
+    const int first = first_ + group * 64 + warp * 16;
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
-      const int i = row + half * 8;
       const float sum = sum_of_row(rows.sum[0][half]), f = 1.f / sum;
-      if (i > last_) continue;
-      if (column == 0) a_.lse.head(head_)[i] = a_.scale * rows.most[0][half] + logf(sum);
-      T* const to = a_.o.head<T>(head_, D) + i * a_.o.stride + column;
+      const int i = row + half * 8;
+      if (column == 0 && i <= last_) a_.lse.head(head_)[i] = a_.scale * rows.most[0][half] + logf(sum);
 #pragma unroll
       for (int n = 0; n < D / 8; ++n)
-        *reinterpret_cast<std::uint32_t*>(to + n * 8) =
+        *reinterpret_cast<std::uint32_t*>(q_piece(group, n / 8, warp * 16 + half * 8 + lane / 4, n % 8) +
+                                          column) =
             rounded_pair<T>(o[0][n][half * 2] * f, o[0][n][half * 2 + 1] * f);
     }
+    __syncwarp();
+    T* const to = a_.o.head<T>(head_, D);
+#pragma unroll
+    for (int p = 0; p < D / kPanelColumns; ++p)
+#pragma unroll
+      for (int r = lane / 8; r < 16; r += 4)
+        if (first + r <= last_)
+          *reinterpret_cast<uint4*>(to + (first + r) * a_.o.stride + p * kPanelColumns + lane % 8 * kPiece) =
+              *reinterpret_cast<const uint4*>(q_piece(group, p, warp * 16 + r, lane % 8));
+  }
+
+  __device__ __forceinline__ T* q_piece(int group, int p, int r, int piece) const {
+    return q_panel(group, p) + r * kPanelColumns + (piece ^ r % 8) * kPiece;
   }
 
   const AttentionCall& a_;
@@ -192,6 +221,7 @@ template <typename T, int D>
 __global__ void __launch_bounds__(WarpgroupTiles<D>::kThreads, 1)
     attention_forward_warpgroups(const __grid_constant__ AttentionCall a,
                                  const __grid_constant__ AttentionMaps maps) {
+#if defined(__CUDA_ARCH_FEAT_SM90_ALL)
   extern __shared__ __align__(1024) unsigned char shared[];
   __shared__ WarpgroupStages<D> stages;
   if (threadIdx.x == 0) stages.init();
@@ -205,6 +235,7 @@ __global__ void __launch_bounds__(WarpgroupTiles<D>::kThreads, 1)
     grow_registers<240>();
     forward.consume(group - 1);
   }
+#endif
 }
 
 template <typename T, int D>

@@ -4,7 +4,7 @@
 // Tiles are panels of 64 columns, 128 bytes a row, in the 128-byte swizzle: 16-byte piece c of row r lies where piece
 // c ^ (r % 8) would. Panels start at multiples of 1024 bytes.
 //
-// Instructions of sm_90a alone stand behind __CUDA_ARCH_FEAT_SM90_ALL, so that the same source compiles for all.
+// Kernels that use these have bodies for __CUDA_ARCH_FEAT_SM90_ALL alone.
 #pragma once
 
 #include <cuda.h>
@@ -12,12 +12,6 @@
 #include <cuda_fp16.h>
 
 #include <cstdint>
-
-#if defined(__CUDA_ARCH__) && !defined(__CUDA_ARCH_FEAT_SM90_ALL)
-#define ZT_SM90A(...)
-#else
-#define ZT_SM90A(...) __VA_ARGS__
-#endif
 
 namespace zt::kernels {
 
@@ -65,31 +59,31 @@ __device__ __forceinline__ void publish_barriers() {
 // One box of a map to shared memory, from this column and row on; zeros where the matrix ends.
 __device__ __forceinline__ void copy_box(void* to, const CUtensorMap* map, int column, int row,
                                          CopyBarrier& full) {
-  ZT_SM90A(asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], "
-                        "[%1, {%2, %3}], [%4];" ::"r"(shared_at(to)),
-                        "l"(map), "r"(column), "r"(row), "r"(full.at()) : "memory");)
+  asm volatile(
+      "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], "
+      "[%1, {%2, %3}], [%4];" ::"r"(shared_at(to)),
+      "l"(map), "r"(column), "r"(row), "r"(full.at())
+      : "memory");
 }
 
 // Gives registers back, and takes them.
 template <int kRegisters>
 __device__ __forceinline__ void shrink_registers() {
-  ZT_SM90A(asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(kRegisters));)
+  asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(kRegisters));
 }
 template <int kRegisters>
 __device__ __forceinline__ void grow_registers() {
-  ZT_SM90A(asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(kRegisters));)
+  asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(kRegisters));
 }
 
 // Before the first product after registers or shared memory were written; a group of products ends with commit.
-__device__ __forceinline__ void begin_products() {
-  ZT_SM90A(asm volatile("wgmma.fence.sync.aligned;" :: : "memory");)
-}
+__device__ __forceinline__ void begin_products() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
 __device__ __forceinline__ void commit_products() {
-  ZT_SM90A(asm volatile("wgmma.commit_group.sync.aligned;" :: : "memory");)
+  asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
 }
 template <int kPending>
 __device__ __forceinline__ void wait_for_products() {
-  ZT_SM90A(asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(kPending) : "memory");)
+  asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(kPending) : "memory");
 }
 // Registers that products in flight read or write: the compiler must not move or copy them meanwhile.
 template <int kCount>
@@ -120,9 +114,9 @@ __device__ __forceinline__ std::uint64_t down_rows(const void* panel, int panel_
 // c (64 x 128) = a b^T, or += where `add`; both in shared memory, 16 numbers along their rows.
 #define ZT_PRODUCT_ALONG(T, TYPE) \
 template <> __device__ __forceinline__ void product_along<T>(float (&c)[64], std::uint64_t a, std::uint64_t b, int add) { \
-  ZT_SM90A(asm volatile("{\n.reg .pred sums;\nsetp.ne.b32 sums, %66, 0;\n" \
+  asm volatile("{\n.reg .pred sums;\nsetp.ne.b32 sums, %66, 0;\n" \
     "wgmma.mma_async.sync.aligned.m64n128k16.f32." TYPE "." TYPE " {" ZT_NAMES_64 "}, %64, %65, sums, 1, 1, 0, 0;\n}" \
-    : ZT_32(c, 0), ZT_32(c, 32) : "l"(a), "l"(b), "r"(add));) \
+    : ZT_32(c, 0), ZT_32(c, 32) : "l"(a), "l"(b), "r"(add)); \
 }
 template <typename T> __device__ void product_along(float (&c)[64], std::uint64_t a, std::uint64_t b, int add);
 ZT_PRODUCT_ALONG(__nv_bfloat16, "bf16")
@@ -131,9 +125,9 @@ ZT_PRODUCT_ALONG(__half, "f16")
 // c (64 x 64 or 64 x 128) += p b: p (64 x 16) in registers, b's 16 rows in shared memory.
 #define ZT_PRODUCT_DOWN(T, TYPE, N, COUNT, NAMES, SUMS, P0, P1, P2, P3, B) \
 template <> __device__ __forceinline__ void product_down<T>(float (&c)[COUNT], const std::uint32_t (&p)[4], std::uint64_t b) { \
-  ZT_SM90A(asm volatile("{\n.reg .pred sums;\nsetp.ne.b32 sums, 1, 0;\n" \
+  asm volatile("{\n.reg .pred sums;\nsetp.ne.b32 sums, 1, 0;\n" \
     "wgmma.mma_async.sync.aligned.m64n" N "k16.f32." TYPE "." TYPE " {" NAMES "}, {%" P0 ", %" P1 ", %" P2 ", %" P3 "}, " \
-    "%" B ", sums, 1, 1, 1;\n}" : SUMS : "r"(p[0]), "r"(p[1]), "r"(p[2]), "r"(p[3]), "l"(b));) \
+    "%" B ", sums, 1, 1, 1;\n}" : SUMS : "r"(p[0]), "r"(p[1]), "r"(p[2]), "r"(p[3]), "l"(b)); \
 }
 template <typename T> __device__ void product_down(float (&c)[32], const std::uint32_t (&p)[4], std::uint64_t b);
 template <typename T> __device__ void product_down(float (&c)[64], const std::uint32_t (&p)[4], std::uint64_t b);
