@@ -9,4 +9,11 @@ namespace zt::emulator {
 // Runs `body` in a process of its own and returns what it wrote to standard error; "" if it was not stopped.
 std::string stopped_with(const std::function<void()>& body);
 
+// Runs `body` in a process of its own that then ends as a program does; its exit status, and what it said.
+struct Ended {
+  int status;
+  std::string said;
+};
+Ended ended_with(const std::function<void()>& body);
+
 }  // namespace zt::emulator
