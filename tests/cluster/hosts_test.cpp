@@ -98,7 +98,7 @@ TEST_CASE("cluster: on a link of limited rate, communication hides behind comput
     for (const bool threads : {false, true}) {
       const std::string lanes = threads ? "threads" : "inline", out = cat(lanes, attempt);
       const Outcome o = nodes.train(
-          1, with(kWider, {"train.max_steps=12", "train.micro_batch_size=16", "train.global_batch_size=64",
+          1, with(kWider, {"train.max_steps=12", "train.micro_batch_size=64", "train.global_batch_size=256",
                            "comm.lanes=" + lanes, "run.output_dir=" + out}));
       REQUIRE_MESSAGE(o.status == 0, end_of(o.err));
       exposed[threads] = median(numbers(desk, out, "exposed_comm_seconds"));
