@@ -1,6 +1,10 @@
 // The checks on every access of a block: bounds, alignment, initialisation, order.
+#include <cxxabi.h>
+
 #include <algorithm>
 #include <bit>
+#include <cstdlib>
+#include <string_view>
 
 #include "base/text.h"
 #include "block.h"
@@ -9,11 +13,24 @@ namespace zt::emulator::ptx {
 
 namespace {
 
+// A kernel's name as the source has it, without its parameters.
+std::string readable(const std::string& mangled) {
+  int status = 0;
+  char* text = abi::__cxa_demangle(mangled.c_str(), nullptr, nullptr, &status);
+  std::string name = status == 0 ? text : mangled;
+  std::free(text);
+  constexpr std::string_view kHidden = "(anonymous namespace)::";
+  for (std::size_t at = name.find(kHidden); at != std::string::npos; at = name.find(kHidden))
+    name.erase(at, kHidden.size());
+  name = name.substr(0, name.rfind('('));
+  return starts_with(name, "void ") ? name.substr(5) : name;
+}
+
 class InstSite final : public Site {
  public:
   InstSite(const LaunchState& launch, std::uint32_t block, std::uint32_t thread, const Inst& inst)
       : launch_(launch), block_(block), thread_(thread), inst_(inst) {}
-  std::string who() const override { return cat(launch_.info.name, " block ", block_, " thread ", thread_); }
+  std::string who() const override { return cat(readable(launch_.info.name), " block ", block_, " thread ", thread_); }
   std::string where() const override { return launch_.where(inst_); }
 
  private:

@@ -28,7 +28,7 @@ class Splitter {
     if (at_ >= text_.size() || text_[at_] == '\0') return false;
     out->line = line_;
     if (text_[at_] == '.' && begins(".section")) return false;
-    if (begins(".loc") || begins(".file") || begins(".version") || begins(".target") ||
+    if (begins(".loc ") || begins(".loc\t") || begins(".file") || begins(".version") || begins(".target") ||
         begins(".address_size")) {
       out->text = until_line_end();
       return true;
