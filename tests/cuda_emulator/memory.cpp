@@ -184,9 +184,7 @@ bool Memory::touch(const void* address, std::size_t bytes, AccessKind kind, cons
   const Allocation* a = find(address);
   request.must_be_initialised = a == nullptr || a->place == Place::device;
   const std::size_t end = granule(static_cast<const std::uint8_t*>(address) + bytes + kGranule - 1);
-  for (std::size_t g = granule(address); g < end; ++g)
-    if (!visit(&request, g)) return false;
-  return true;
+  return visit_range(&request, granule(address), end) == end;
 }
 
 std::uint64_t Memory::access(std::uint64_t address, std::uint64_t bytes, AccessKind kind,
@@ -209,9 +207,31 @@ std::uint64_t Memory::access(std::uint64_t address, std::uint64_t bytes, AccessK
   const std::lock_guard lock(mutex_);
   const std::size_t begin = granule(p);
   const std::size_t end = granule(p + bytes + kGranule - 1);
-  for (std::size_t g = begin; g < end; ++g)
-    if (!visit(&request, g)) return g == begin ? 0 : g * kGranule - static_cast<std::size_t>(p - base_);
-  return bytes;
+  const std::size_t reached = visit_range(&request, begin, end);
+  if (reached == end) return bytes;
+  return reached == begin ? 0 : reached * kGranule - static_cast<std::size_t>(p - base_);
+}
+
+// Returns the first granule that does not exist, or `end`. Neighbours mostly have the same history, so what the visit of one
+// made of it holds for the next.
+std::size_t Memory::visit_range(Request* request, std::size_t begin, std::size_t end) {
+  Cell before, after;
+  State state_before = State::none, state_after = State::none;
+  for (std::size_t g = begin; g < end; ++g) {
+    Cell& cell = cells_[g];
+    State& state = states_[g];
+    if (state != State::none && state == state_before && cell == before) {
+      cell = after;
+      state = state_after;
+      continue;
+    }
+    before = cell;
+    state_before = state;
+    if (!visit(request, g)) return g;
+    after = cell;
+    state_after = state;
+  }
+  return end;
 }
 
 // False if the granule does not exist.

@@ -75,6 +75,7 @@ class Memory final : public ptx::GlobalMemory {
 
   std::uint8_t* take(std::size_t bytes, std::size_t align, Allocation allocation, State state);
   std::size_t granule(const void* address) const;
+  std::size_t visit_range(Request* request, std::size_t begin, std::size_t end);
   bool visit(Request* request, std::size_t granule);
   void visit_write(Request* request, Cell* cell, State* state);
   void visit_read(Request* request, Cell* cell, State* state);

@@ -12,7 +12,7 @@ struct Settings {
   Policy policy = Policy::random;
   Order order = Order::random;
   bool check = true;
-  int patience_ms = 20000;
+  int patience_ms = 60000;
   int devices = 8;
   bool verbose = false;
 };

@@ -170,6 +170,63 @@ TEST_CASE_FIXTURE(Fixture, "copies are reported that read what nobody wrote or l
   }
 }
 
+TEST_CASE_FIXTURE(Fixture, "one place of a range that nobody wrote is found, whatever surrounds it") {
+  const cudaStream_t stream = new_stream();
+  auto* to = device_memory<char>(kBytes);
+  for (std::size_t at = 0; at < kBytes; at += 2) {
+    CAPTURE(at);
+    auto* from = device_memory<char>(kBytes);
+    if (at > 0) ZT_DONE(cudaMemsetAsync(from, 0, at, stream));
+    if (at + 2 < kBytes) ZT_DONE(cudaMemsetAsync(from + at + 2, 0, kBytes - at - 2, stream));
+    ZT_DONE(cudaMemcpyAsync(to, from, kBytes, cudaMemcpyDeviceToDevice, stream));
+    ZT_DONE(cudaDeviceSynchronize());
+    const std::vector<Finding> findings = take_findings();
+    check_only(findings, "uninitialised read");
+    CHECK(findings.front().text.find("byte " + std::to_string(at) + " of") != std::string::npos);
+  }
+}
+
+TEST_CASE_FIXTURE(Fixture,
+                  "one place of a range that another stream writes is found, whatever surrounds it") {
+  const cudaStream_t stream = new_stream(), other = new_stream();
+  auto* from = device_memory<char>(kBytes);
+  auto* to = device_memory<char>(kBytes);
+  for (std::size_t at = 0; at < kBytes; at += 2) {
+    CAPTURE(at);
+    ZT_DONE(cudaMemsetAsync(from, 0, kBytes, stream));
+    ZT_DONE(cudaDeviceSynchronize());
+    ZT_DONE(cudaMemsetAsync(from + at, 1, 2, other));
+    ZT_DONE(cudaMemcpyAsync(to, from, kBytes, cudaMemcpyDeviceToDevice, stream));
+    ZT_DONE(cudaDeviceSynchronize());
+    check_only(take_findings(), "stream race");
+  }
+}
+
+TEST_CASE_FIXTURE(Fixture, "two streams may read the same, and a writer must wait for both") {
+  const cudaStream_t a = new_stream(), b = new_stream(), writer = new_stream();
+  auto* from = device_memory<char>(kBytes);
+  auto* to = device_memory<char>(2 * kBytes);
+  for (const int waits_for : {0, 1, 2, 3}) {
+    CAPTURE(waits_for);
+    ZT_DONE(cudaMemsetAsync(from, 0, kBytes, writer));
+    ZT_DONE(cudaDeviceSynchronize());
+    ZT_DONE(cudaMemcpyAsync(to, from, kBytes, cudaMemcpyDeviceToDevice, a));
+    ZT_DONE(cudaMemcpyAsync(to + kBytes, from, kBytes, cudaMemcpyDeviceToDevice, b));
+    for (const int one : {1, 2}) {
+      if ((waits_for & one) == 0) continue;
+      const cudaEvent_t read = new_event();
+      ZT_DONE(cudaEventRecord(read, one == 1 ? a : b));
+      ZT_DONE(cudaStreamWaitEvent(writer, read, 0));
+    }
+    ZT_DONE(cudaMemsetAsync(from, 1, kBytes, writer));
+    ZT_DONE(cudaDeviceSynchronize());
+    const std::vector<Finding> findings = take_findings();
+    INFO(to_string(findings));
+    CHECK_EQ(findings.empty(), waits_for == 3);
+    if (!findings.empty()) CHECK_EQ(findings.front().kind, "stream race");
+  }
+}
+
 TEST_CASE_FIXTURE(Fixture, "a device hands out no more than its memory, and the rest again after a free") {
   set_device_memory(kBytes);
   void* p = nullptr;
