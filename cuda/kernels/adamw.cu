@@ -58,7 +58,7 @@ void adamw_typed(const AdamW& a) {
   const AdamWOp<G, W, kPublish> op{Master(a.p_n),        Master(a.m_n),
                                    Master(a.v_n),        DeviceRows<const G>(a.g_n),
                                    DeviceRows<W>(a.w_n), Factors(a)};
-  constexpr int kVec = kWidest<G, W>;
+  constexpr int kVec = kWidest<G, W, float>;
   const bool aligned = all_aligned({a.p_n, a.m_n, a.v_n, a.g_n, a.w_n}, kVec);
   launch_rows<kVec>("adamw", op, 1, a.p_n.size(), aligned);
 }

@@ -26,14 +26,15 @@ constexpr int kDown = 8;                  // rows of threads of a block
 constexpr std::int64_t kLeastRows = 64;   // of a part
 constexpr std::int64_t kMostParts = 128;  // rows of partial sums
 
-// One part's sums for the columns of a block: a warp sums every 8th row of the part, then the first warp those.
+// One part's sums for the columns of a block: a warp sums every 8th row of the part, then each thread those of a column.
 template <int kVec, typename T>
 __global__ void __launch_bounds__(kWarp* kDown)
     column_parts(const DeviceRows<const T> x, const std::int64_t rows, const std::int64_t cols,
                  const std::int64_t each, float* parts_PO, const std::int64_t stride) {
-  __shared__ float sums[kDown][kVec][kWarp];
+  __shared__ float sums[kDown][kVec]
+                       [kWarp + kWarp / kVec];  // so that no two banks meet when columns are added
   const int lane = int(threadIdx.x), down = int(threadIdx.y);
-  const std::int64_t col = (std::int64_t{blockIdx.x} * kWarp + lane) * kVec;
+  const std::int64_t first = std::int64_t{blockIdx.x} * kWarp * kVec, col = first + lane * kVec;
   const int count = int(max(std::int64_t{0}, min(std::int64_t{kVec}, cols - col)));
   const std::int64_t end = min(rows, (blockIdx.y + 1) * each);
   float sum[kVec] = {}, row[kVec];
@@ -48,13 +49,14 @@ __global__ void __launch_bounds__(kWarp* kDown)
 #pragma unroll
   for (int i = 0; i < kVec; ++i) sums[down][i][lane] = sum[i];
   __syncthreads();
-  if (down != 0 || count == 0) return;
+  const int mine = down * kWarp + lane;
+  if (mine >= kWarp * kVec || first + mine >= cols) return;
+  float total = 0.f;
 #pragma unroll
-  for (int w = 1; w < kDown; ++w)
-#pragma unroll
-    for (int i = 0; i < kVec; ++i) sum[i] += sums[w][i][lane];
-  store(parts_PO + blockIdx.y * stride + col, count, sum);
+  for (int w = 0; w < kDown; ++w) total += sums[w][mine % kVec][mine / kVec];
+  parts_PO[blockIdx.y * stride + first + mine] = total;
 }
+static_assert(kDown >= 8, "each column of a block needs a thread");
 
 template <int kVec, typename T>
 void launch_column_sums(const View& x, float* sums_O, const CudaScratch& scratch) {
@@ -75,7 +77,7 @@ void launch_column_sums(const View& x, float* sums_O, const CudaScratch& scratch
 void add_bias(const View& b_O, const View& y_NO) {
   with_device_type(b_O.dtype, "linear", [&](auto type) {
     using B = decltype(type);
-    constexpr int kVec = kWidest<B>;
+    constexpr int kVec = kWidest<B, float>;
     launch_rows<kVec>("linear", BiasOp<B>{static_cast<const B*>(b_O.data), DeviceRows<float>(y_NO)},
                       y_NO.rows, y_NO.cols, all_aligned({b_O, y_NO}, kVec));
   });

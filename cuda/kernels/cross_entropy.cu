@@ -139,7 +139,7 @@ __global__ void no_loss(double* sum) { *sum = 0; }
 
 template <typename T>
 void chunk_loss(const Chunk<T>& a, std::int64_t rows, bool aligned, bool both_aligned) {
-  constexpr int kVec = kWidest<T>;
+  constexpr int kVec = kWidest<T, float>;
   const cudaStream_t stream = cuda::current_stream();
   if (both_aligned)
     row_loss<kVec, kVec><<<unsigned(rows), kThreads, 0, stream>>>(a);
@@ -188,7 +188,8 @@ void CudaKernels::cross_entropy_head(const CrossEntropyHead& h) {
                            h.loss_N ? h.loss_N.as<float>() + first : nullptr,
                            h.w_VD.rows,
                            h.grad_scale};
-      chunk_loss(chunk, rows, all_aligned({logits}, kWidest<T>), all_aligned({logits, dlogits}, kWidest<T>));
+      chunk_loss(chunk, rows, all_aligned({logits}, kWidest<T, float>),
+                 all_aligned({logits, dlogits}, kWidest<T, float>));
     });
     if (h.loss_sum != nullptr) sum_losses<<<1, kThreads, 0, stream>>>(losses, rows, h.loss_sum, first > 0);
     if (backward)

@@ -178,7 +178,7 @@ void add_rows(const View& ids_N, const View& dy, const View& dw, const CudaScrat
   const Pair* const pairs = sorted(ids_N, dw.rows, lists(scratch, N));
   with_device_type(dy.dtype, "embedding_backward", [&](auto type) {
     using T = decltype(type);
-    constexpr int kVec = kWidest<T>;
+    constexpr int kVec = kWidest<T, float>;
     if (all_aligned({dy, dw}, kVec))
       launch_runs<kVec, T>(pairs, N, dy, dw);
     else

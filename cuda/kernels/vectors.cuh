@@ -1,5 +1,5 @@
 // How kernels move numbers between device memory and registers: kVec elements of a row at a time, widened to fp32,
-// by 16-byte accesses where kVec > 1 and the elements are all there.
+// by accesses of 16 bytes (8 of what is half as wide as its partner) where kVec > 1 and the elements are all there.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -25,9 +25,10 @@ void with_device_type(Dtype dtype, const char* kernel, F f) {
   });
 }
 
-// Elements a thread takes at once of rows of these types: 16 bytes of the narrowest.
+// Elements a thread takes at once of rows of these types: 16 bytes of the widest, so that each access of a warp covers
+// whole sectors.
 template <typename... Ts>
-constexpr int kWidest = ((sizeof(Ts) == 2) || ...) ? 8 : 4;
+constexpr int kWidest = ((sizeof(Ts) == 2) && ...) ? 8 : 4;
 
 // Rows of a typed matrix in device memory; absent views have no data.
 template <typename T>
@@ -93,41 +94,63 @@ __device__ inline std::uint32_t packed<__half>(float low, float high) {
   return *reinterpret_cast<const std::uint32_t*>(&pair);
 }
 
-// As many elements as 16 bytes hold.
 template <typename T>
-__device__ void unpack(const uint4& words, float* x) {
-  const std::uint32_t all[4] = {words.x, words.y, words.z, words.w};
-#pragma unroll
-  for (int i = 0; i < 4; ++i) {
-    if constexpr (sizeof(T) == 4) {
-      x[i] = __uint_as_float(all[i]);
+__device__ void unpack(std::uint32_t word, float* x) {
+  if constexpr (sizeof(T) == 4) {
+    *x = __uint_as_float(word);
+  } else {
+    const float2 pair = unpacked<T>(word);
+    x[0] = pair.x;
+    x[1] = pair.y;
+  }
+}
+template <typename T>
+__device__ std::uint32_t pack(const float* x) {
+  if constexpr (sizeof(T) == 4)
+    return __float_as_uint(*x);
+  else
+    return packed<T>(x[0], x[1]);
+}
+
+// One access of 16 bytes, or of 8 where kVec elements are no more.
+template <int kVec, typename T>
+struct Access {
+  static constexpr int kBytes = kVec * int(sizeof(T)) < 16 ? 8 : 16;
+  static constexpr int kEach = kBytes / int(sizeof(T));  // elements
+  static constexpr int kPerWord = 4 / int(sizeof(T));
+  static constexpr bool kFits = kVec % kEach == 0;  // else elements go one by one
+
+  __device__ static void load(const T* from, float* x) {
+    if constexpr (kBytes == 16) {
+      const uint4 words = *reinterpret_cast<const uint4*>(from);
+      unpack<T>(words.x, x);
+      unpack<T>(words.y, x + kPerWord);
+      unpack<T>(words.z, x + 2 * kPerWord);
+      unpack<T>(words.w, x + 3 * kPerWord);
     } else {
-      const float2 pair = unpacked<T>(all[i]);
-      x[2 * i] = pair.x;
-      x[2 * i + 1] = pair.y;
+      const uint2 words = *reinterpret_cast<const uint2*>(from);
+      unpack<T>(words.x, x);
+      unpack<T>(words.y, x + kPerWord);
     }
   }
-}
-template <typename T>
-__device__ uint4 pack(const float* x) {
-  std::uint32_t all[4];
-#pragma unroll
-  for (int i = 0; i < 4; ++i) {
-    if constexpr (sizeof(T) == 4)
-      all[i] = __float_as_uint(x[i]);
+  __device__ static void store(T* to, const float* x) {
+    if constexpr (kBytes == 16)
+      *reinterpret_cast<uint4*>(to) =
+          uint4{pack<T>(x), pack<T>(x + kPerWord), pack<T>(x + 2 * kPerWord), pack<T>(x + 3 * kPerWord)};
     else
-      all[i] = packed<T>(x[2 * i], x[2 * i + 1]);
+      *reinterpret_cast<uint2*>(to) = uint2{pack<T>(x), pack<T>(x + kPerWord)};
   }
-  return {all[0], all[1], all[2], all[3]};
-}
+};
 
 // The first `count` of kVec elements; the others become 0.
 template <int kVec, typename T>
 __device__ void load(const T* from, int count, float (&x)[kVec]) {
-  constexpr int kEach = 16 / int(sizeof(T));
-  if (kVec >= kEach && count >= kVec) {
+  using One = Access<kVec, T>;
+  if (One::kFits && count >= kVec) {
+    if constexpr (One::kFits) {
 #pragma unroll
-    for (int i = 0; i < kVec; i += kEach) unpack<T>(*reinterpret_cast<const uint4*>(from + i), x + i);
+      for (int i = 0; i < kVec; i += One::kEach) One::load(from + i, x + i);
+    }
   } else {
 #pragma unroll
     for (int i = 0; i < kVec; ++i) x[i] = i < count ? widened(from[i]) : 0.f;
@@ -135,10 +158,12 @@ __device__ void load(const T* from, int count, float (&x)[kVec]) {
 }
 template <int kVec, typename T>
 __device__ void store(T* to, int count, const float (&x)[kVec]) {
-  constexpr int kEach = 16 / int(sizeof(T));
-  if (kVec >= kEach && count >= kVec) {
+  using One = Access<kVec, T>;
+  if (One::kFits && count >= kVec) {
+    if constexpr (One::kFits) {
 #pragma unroll
-    for (int i = 0; i < kVec; i += kEach) *reinterpret_cast<uint4*>(to + i) = pack<T>(x + i);
+      for (int i = 0; i < kVec; i += One::kEach) One::store(to + i, x + i);
+    }
   } else {
 #pragma unroll
     for (int i = 0; i < kVec; ++i)

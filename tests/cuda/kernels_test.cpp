@@ -1,6 +1,8 @@
 // The parity table on the CUDA backend, and what the table's sizes don't reach there.
 #include <algorithm>
 #include <cstring>
+#include <regex>
+#include <set>
 
 #include "cuda/settings.h"
 #include "device/handles.h"
@@ -9,6 +11,7 @@
 #include "reference/cross_entropy.h"
 #include "reference/linear.h"
 #include "reference/norm.h"
+#include "support/paths.h"
 
 namespace zt::cuda_test {
 namespace {
@@ -18,11 +21,13 @@ using namespace parity;
 struct Row {
   const char* name;  // the method of Kernels
   void (*check)(kernels::Kernels&);
+  // Nearly all of it is products, whose stand-in knows no orders: two settings, one for each placement, are enough.
+  bool products = false;
 };
 
 constexpr Row kTable[] = {
-    {"linear", check_linear},
-    {"linear_backward", check_linear_backward},
+    {"linear", check_linear, true},
+    {"linear_backward", check_linear_backward, true},
     {"rms_norm", check_rms_norm},
     {"rms_norm_backward", check_rms_norm_backward},
     {"layer_norm", check_layer_norm},
@@ -44,10 +49,23 @@ constexpr Row kTable[] = {
 
 TEST_CASE("cuda kernels: every row of the parity table holds, in whatever order blocks and warps run") {
   for (const Row& row : kTable)
-    under_each_setting(row.name, [&](const Setting& setting) {
-      OnDevice kernels(setting.placement);
-      row.check(kernels);
-    });
+    under_settings(std::span(kSettings).first(row.products ? 2 : std::size(kSettings)), row.name,
+                   [&](const Setting& setting) {
+                     OnDevice kernels(setting.placement);
+                     row.check(kernels);
+                   });
+}
+
+TEST_CASE(
+    "cuda kernels: the table holds every method of Kernels but attention's, which have a file of their own") {
+  const std::string header = test::read_file(test::source_dir() / "src/kernels/kernels.h");
+  const std::regex method("virtual void ([a-z_0-9]+)\\(");
+  std::multiset<std::string> methods, rows{"attention", "attention_backward", "attention_decode"};
+  for (std::sregex_iterator it(header.begin(), header.end(), method), end; it != end; ++it)
+    methods.insert((*it)[1]);
+  for (const Row& row : kTable) rows.insert(row.name);
+  CHECK(methods.size() > 0);
+  CHECK(methods == rows);
 }
 
 // Widths for one and several chunks a thread, for teams that are warps and blocks, and with idle threads at the end.
@@ -243,6 +261,39 @@ TEST_CASE("cuda cross entropy: rows of several turns of a block agree with the f
       }
     }
   });
+}
+
+TEST_CASE("cuda kernels: aligned rows touch no more sectors than their bytes need, and no two banks meet") {
+  emulator::configure(1, emulator::Policy::lazy, emulator::Order::forward);
+  emulator::reset_counters();
+  OnDevice k(Placement::aligned);
+  for (const Dtype dtype : formats()) {
+    check_norm(k, {dtype, 20, 5, 128, 0}, true);
+    check_norm(k, {dtype, 20, 1, 2048, 0}, true);
+    Guarded x(dtype, 70, 512), y(dtype, 70, 512), g(Dtype::f32, 1, 512), tokens(Dtype::i32, 1, 70),
+        w(dtype, 64, 512), dw(Dtype::f32, 64, 512);
+    x.fill_normal(1);
+    w.fill_normal(2);
+    g.fill(0);
+    dw.fill(0);
+    tokens.fill_ids(3, 64);
+    k.swiglu({x, x, y});
+    k.dropout({x, y, 0.5f, {}, 0, true});
+    k.embedding({tokens, View(), w, View(), y});
+    k.embedding_backward({tokens, View(), x, dw, View()});
+    k.linear_backward({View(), View(), x, View(), View(), g});
+    Guarded logits(Dtype::f32, 70, 64), dlogits(dtype, 70, 64);
+    k.cross_entropy_head({x, w, tokens, 1.f, y, dw, View(), nullptr, logits, dlogits});
+  }
+  for (const std::string kernel : {"norm_forward", "norm_backward", "elementwise", "add_runs", "column_parts",
+                                   "sum_parts", "row_loss", "scatter_pairs"}) {
+    CAPTURE(kernel);
+    const emulator::Counters c = emulator::counters(kernel);
+    CHECK(c.launches > 0);
+    CHECK(c.bank_extra == 0);
+    if (kernel != "scatter_pairs") CHECK(c.sectors <= c.sectors_least);
+  }
+  CHECK(emulator::to_string(emulator::take_findings()) == "");
 }
 
 // A matrix on the device, sent and fetched on one stream without waiting.

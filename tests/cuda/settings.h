@@ -3,6 +3,7 @@
 
 #include <doctest/doctest.h>
 
+#include <span>
 #include <string>
 
 #include "cuda/on_device.h"
@@ -28,14 +29,19 @@ inline constexpr Setting kSettings[] = {
 
 // Runs f(setting) under each, as a subcase, and wants no finding.
 template <typename F>
-void under_each_setting(const std::string& what, F f) {
-  for (const Setting& setting : kSettings) {
+void under_settings(std::span<const Setting> settings, const std::string& what, F f) {
+  for (const Setting& setting : settings) {
     SUBCASE((what + " by " + setting.name).c_str()) {
       emulator::configure(setting.seed, setting.policy, setting.order);
       f(setting);
       CHECK(emulator::to_string(emulator::take_findings()) == "");
     }
   }
+}
+
+template <typename F>
+void under_each_setting(const std::string& what, F f) {
+  under_settings(kSettings, what, f);
 }
 
 }  // namespace zt::cuda_test
