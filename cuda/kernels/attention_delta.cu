@@ -16,10 +16,8 @@ __global__ void __launch_bounds__(kDeltaThreads) attention_delta(const __grid_co
   float sum = 0.f;
   if (row < a.tokens && column < a.head_size) {
     float o[kPiece], grad[kPiece];
-    unpack<T>(*reinterpret_cast<const uint4*>(a.o.head<T>(head, a.head_size) + row * a.o.stride + column), o);
-    unpack<T>(
-        *reinterpret_cast<const uint4*>(a.grad.head<T>(head, a.head_size) + row * a.grad.stride + column),
-        grad);
+    load(a.o.head<T>(head, a.head_size) + row * a.o.stride + column, kPiece, o);
+    load(a.grad.head<T>(head, a.head_size) + row * a.grad.stride + column, kPiece, grad);
 #pragma unroll
     for (int i = 0; i < kPiece; ++i) sum += o[i] * grad[i];
   }
