@@ -8,7 +8,14 @@ using zt::cat;
 
 namespace {
 
-cudaError_t if_ready(bool done) { return done ? cudaSuccess : cudaErrorNotReady; }
+cudaError_t status_of(Ready ready) {
+  switch (ready) {
+    case Ready::yes: return cudaSuccess;
+    case Ready::not_yet: return cudaErrorNotReady;
+    case Ready::never: return fail(cudaErrorLaunchTimeout);
+  }
+  return cudaSuccess;
+}
 
 }  // namespace
 
@@ -58,7 +65,7 @@ cudaError_t cudaStreamSynchronize(cudaStream_t handle) {
 
 cudaError_t cudaStreamQuery(cudaStream_t handle) {
   Stream* stream = stream_of(handle);
-  return if_ready(stream->device->query(stream));
+  return status_of(stream->device->query(stream, "cudaStreamQuery"));
 }
 
 cudaError_t cudaStreamWaitEvent(cudaStream_t handle, cudaEvent_t event_handle, unsigned) {
@@ -134,7 +141,7 @@ cudaError_t cudaEventSynchronize(cudaEvent_t handle) {
 
 cudaError_t cudaEventQuery(cudaEvent_t handle) {
   Event* event = event_of(handle);
-  return if_ready(event->device->query(event));
+  return status_of(event->device->query(event, "cudaEventQuery"));
 }
 
 // Time means nothing here: a millisecond between any two events.

@@ -206,25 +206,27 @@ std::uint64_t Device::peers_progress() const {
   return sum;
 }
 
+bool Patience::is_over(bool progress, std::uint64_t peers) {
+  const Time::time_point now = Time::now();
+  if (progress || peers != peers_)
+    idle_ = {};
+  else
+    idle_ += std::min<Time::duration>(now - asked_, std::chrono::milliseconds(100));
+  asked_ = now;
+  peers_ = peers;
+  return idle_ > std::chrono::milliseconds(settings().patience_ms);
+}
+
 bool Device::wait(const WorkPtr& work, const char* call) {
-  using Time = std::chrono::steady_clock;
   std::unique_lock lock(mutex_);
   if (!work) return true;
   want(work);
-  Time::time_point last_progress = Time::now();
-  std::uint64_t seen = peers_progress();
+  Patience patience;
   while (!work->done) {
     if (hangs_) return false;
-    if (drive()) {
-      last_progress = Time::now();
-      continue;
-    }
-    changed_.wait_for(lock, std::chrono::microseconds(200));
-    if (const std::uint64_t now = peers_progress(); now != seen) {
-      seen = now;
-      last_progress = Time::now();
-    }
-    if (Time::now() - last_progress < std::chrono::milliseconds(settings().patience_ms)) continue;
+    const bool progress = drive();
+    if (!progress) changed_.wait_for(lock, std::chrono::microseconds(200));
+    if (!patience.is_over(progress, peers_progress())) continue;
     report_deadlock(call);
     hangs_ = true;
   }
@@ -321,23 +323,38 @@ void Device::begin_anew_if_idle() {
   }
 }
 
-bool Device::done(const WorkPtr& work) {
-  if (!work || work->done) return true;
+Ready Device::ready(const WorkPtr& work, const char* call) {
+  if (!work || work->done) return Ready::yes;
+  if (hangs_) return Ready::never;
+  bool progress = false;
   if (random_.below(2) == 1) {
     want(work);
-    drive();
+    progress = drive();
   }
-  return work->done;
+  if (work->done) return Ready::yes;
+  if (queried_ != work) query_patience_ = {};
+  queried_ = work;
+  if (!query_patience_.is_over(progress, peers_progress())) return Ready::not_yet;
+  want(work);
+  report_deadlock(call);
+  hangs_ = true;
+  return Ready::never;
 }
 
-bool Device::query(Stream* stream) {
-  const std::lock_guard lock(mutex_);
-  return done(stream->last) && host_knows(stream->clock);
+Ready Device::ready_and_known(const WorkPtr& work, const Clock& clock, const char* call) {
+  const Ready answer = ready(work, call);
+  if (answer == Ready::yes) host_knows(clock);
+  return answer;
 }
 
-bool Device::query(Event* event) {
+Ready Device::query(Stream* stream, const char* call) {
   const std::lock_guard lock(mutex_);
-  return done(event->work) && host_knows(event->clock);
+  return ready_and_known(stream->last, stream->clock, call);
+}
+
+Ready Device::query(Event* event, const char* call) {
+  const std::lock_guard lock(mutex_);
+  return ready_and_known(event->work, event->clock, call);
 }
 
 void Device::add_service(Service* service) {

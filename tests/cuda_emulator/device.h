@@ -4,6 +4,7 @@
 // order that streams and events allow; which one is drawn from the seed.
 #pragma once
 
+#include <chrono>
 #include <condition_variable>
 #include <deque>
 #include <functional>
@@ -71,6 +72,22 @@ class Service {
   virtual std::uint64_t progress() const = 0;
 };
 
+// How long nothing has happened: time counts only while somebody keeps asking.
+class Patience {
+ public:
+  // True if that has become too long. `peers` is a number that changes while any peer gets on.
+  bool is_over(bool progress, std::uint64_t peers);
+
+ private:
+  using Time = std::chrono::steady_clock;
+  Time::time_point asked_ = Time::now();
+  Time::duration idle_{};
+  std::uint64_t peers_ = 0;
+};
+
+// `never`: it hangs, and that was reported.
+enum class Ready : std::uint8_t { yes, not_yet, never };
+
 class Device {
  public:
   static int count();
@@ -109,8 +126,8 @@ class Device {
   // Runs all there is, without the host knowing it.
   bool finish(const char* call);
   // Is it done? By the coin it may get on with it first.
-  bool query(Stream* stream);
-  bool query(Event* event);
+  Ready query(Stream* stream, const char* call);
+  Ready query(Event* event, const char* call);
   // What the host does now: after everything it waited for.
   const Op& host_op();
 
@@ -131,7 +148,8 @@ class Device {
   bool host_knows(const Clock& clock);
   bool wait_and_know(const WorkPtr& work, const Clock& clock, const char* call);
   void begin_anew_if_idle();
-  bool done(const WorkPtr& work);
+  Ready ready(const WorkPtr& work, const char* call);
+  Ready ready_and_known(const WorkPtr& work, const Clock& clock, const char* call);
   void report_deadlock(const char* call);
   std::uint64_t peers_progress() const;
   void serve();
@@ -147,6 +165,8 @@ class Device {
   const Op* host_op_ = nullptr;
   bool driving_ = false;
   bool hangs_ = false;
+  Patience query_patience_;
+  WorkPtr queried_;
   std::vector<Service*> services_;
   std::thread server_;
   bool stop_server_ = false;

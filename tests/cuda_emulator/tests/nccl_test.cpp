@@ -112,30 +112,45 @@ TEST_CASE("sums of bf16 are rounded at every addition") {
   check_none(take_findings());
 }
 
+// How a program may wait for a stream: in the call, or by asking until it is done.
+cudaError_t wait_for(cudaStream_t stream, bool asks) {
+  if (!asks) return cudaStreamSynchronize(stream);
+  cudaError_t status = cudaErrorNotReady;
+  while (status == cudaErrorNotReady) {
+    status = cudaStreamQuery(stream);
+    std::this_thread::sleep_for(std::chrono::microseconds(50));
+  }
+  return status;
+}
+
 TEST_CASE("a collective that one rank never makes is a deadlock that names stream and call") {
-  configure(6, Policy::random, Order::random);
-  set_patience_ms(300);
-  with_ranks(2, [](Rank& r) {
-    float* p = r.upload(numbers(r.rank, 16));
-    if (r.rank == 0) ZT_DONE(ncclAllReduce(p, p, 16, ncclFloat32, ncclSum, r.comm, r.stream));
-    CHECK_EQ(cudaStreamSynchronize(r.stream), r.rank == 0 ? cudaErrorLaunchTimeout : cudaSuccess);
-  });
-  set_patience_ms(60000);
-  const std::vector<Finding> findings = take_findings();
-  INFO(to_string(findings));
-  const auto deadlock = std::find_if(findings.begin(), findings.end(),
-                                     [](const Finding& f) { return f.kind == "stream deadlock"; });
-  REQUIRE(deadlock != findings.end());
-  CHECK(deadlock->text.find("cudaStreamSynchronize of device 0") != std::string::npos);
-  CHECK(deadlock->text.find("all-reduce of 16 f32, call 1") != std::string::npos);
-  CHECK(deadlock->text.find("stream ") != std::string::npos);
-  configure(7, Policy::random, Order::random);  // drops what hangs
-  with_ranks(2, [](Rank& r) {
-    float* p = r.upload(numbers(r.rank, 16));
-    ZT_DONE(ncclAllReduce(p, p, 16, ncclFloat32, ncclSum, r.comm, r.stream));
-    ZT_DONE(cudaStreamSynchronize(r.stream));
-  });
-  check_none(take_findings());
+  for (const bool asks : {false, true}) {
+    CAPTURE(asks);
+    configure(6, Policy::random, Order::random);
+    set_patience_ms(300);
+    with_ranks(2, [&](Rank& r) {
+      float* p = r.upload(numbers(r.rank, 16));
+      if (r.rank == 0) ZT_DONE(ncclAllReduce(p, p, 16, ncclFloat32, ncclSum, r.comm, r.stream));
+      CHECK_EQ(wait_for(r.stream, asks), r.rank == 0 ? cudaErrorLaunchTimeout : cudaSuccess);
+    });
+    set_patience_ms(60000);
+    const std::vector<Finding> findings = take_findings();
+    INFO(to_string(findings));
+    const auto deadlock = std::find_if(findings.begin(), findings.end(),
+                                       [](const Finding& f) { return f.kind == "stream deadlock"; });
+    REQUIRE(deadlock != findings.end());
+    CHECK(deadlock->text.find(asks ? "cudaStreamQuery of device 0" : "cudaStreamSynchronize of device 0") !=
+          std::string::npos);
+    CHECK(deadlock->text.find("all-reduce of 16 f32, call 1") != std::string::npos);
+    CHECK(deadlock->text.find("stream ") != std::string::npos);
+    configure(7, Policy::random, Order::random);  // drops what hangs
+    with_ranks(2, [&](Rank& r) {
+      float* p = r.upload(numbers(r.rank, 16));
+      ZT_DONE(ncclAllReduce(p, p, 16, ncclFloat32, ncclSum, r.comm, r.stream));
+      ZT_DONE(wait_for(r.stream, asks));
+    });
+    check_none(take_findings());
+  }
 }
 
 TEST_CASE("a rank that computes for longer than the patience is no deadlock for its peers") {
