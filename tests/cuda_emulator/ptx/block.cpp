@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::uint32_t kFirstTurn = 24;    // shortest longest turn
 constexpr std::uint32_t kIdleRounds = 256;  // nothing but polling for so long is a deadlock
-constexpr std::uint64_t kInstructionsOfABlock = 4'000'000'000;
+constexpr std::uint64_t kInstructionsOfAWarp = 400'000'000;
 
 }  // namespace
 
@@ -148,7 +148,7 @@ void Block::take_turn(Warp& w, std::uint32_t instructions) {
   const std::uint32_t done = instructions - left;
   w.instructions += done - helpers;
   if (done > 16) event();
-  if (w.instructions > kInstructionsOfABlock && !l_.abandoned) {
+  if (w.instructions > kInstructionsOfAWarp && !l_.abandoned) {
     finding("kernel deadlock", w, 0, code[w.pc], "the block does not come to an end");
     l_.abandoned = true;
   }
@@ -207,7 +207,7 @@ void Block::arrive(Warp& w, const Inst& inst, std::uint32_t number, std::uint32_
                    Mask mask) {
   Barrier& barrier = barriers_[number];
   const std::uint32_t all = std::uint32_t(l_.launch.block.count());
-  const bool whole = threads == 0 || threads >= all;
+  const bool whole = threads == 0;
   if (barrier.members.empty()) {
     barrier.expected = threads == 0 ? all : std::min(threads, std::uint32_t(warps_.size()) * kLanes);
     barrier.whole_block = whole;

@@ -136,18 +136,14 @@ void Decoder::statement(const Statement& s) {
   } else if (starts_with(s.text, ".reg")) {
     declare_registers(s.text);
   } else if (s.text.back() == ':') {
-    labels_[s.text.substr(0, s.text.size() - 1)] = std::int32_t(program_.code.size());
+    labels_[{s.text.substr(0, s.text.size() - 1), scope_ids_.back()}] = std::int32_t(program_.code.size());
   } else if (s.text.find(".branchtargets") != std::string::npos) {
-    const std::size_t colon = s.text.find(':');
-    std::string list = s.text.substr(s.text.find(".branchtargets") + 14);
     std::vector<std::string> targets;
-    for (const std::string& t : split(list, ',')) targets.emplace_back(trim(t));
-    if (colon != std::string::npos && colon < s.text.find(".branchtargets"))
-      tables_[std::string(trim(s.text.substr(0, colon)))] = targets;
-    else
-      for (auto& [label_name, at] : labels_) {
-        if (at == std::int32_t(program_.code.size())) tables_[label_name] = targets;
-      }
+    for (const std::string& t : split(s.text.substr(s.text.find(".branchtargets") + 14), ','))
+      targets.emplace_back(trim(t));
+    for (const auto& [label, at] : labels_) {
+      if (at == std::int32_t(program_.code.size())) tables_[label.first] = {targets, scope_ids_};
+    }
   } else if (s.text[0] != '.') {
     instruction(s.text);
   }
@@ -456,26 +452,30 @@ Ref Decoder::parameter_address(std::int64_t offset) {
 }
 
 void Decoder::target(Inst*, std::string_view label_name) {
-  branches_.emplace_back(program_.code.size(), std::string(trim(label_name)));
+  branches_.push_back({program_.code.size(), std::string(trim(label_name)), scope_ids_});
 }
 
 void Decoder::jump_table(Inst*, std::string_view label_name) {
   table_uses_.emplace_back(program_.code.size(), std::string(trim(label_name)));
 }
 
+// A label belongs to the braces it stands in; the innermost one is meant.
 void Decoder::resolve_labels() {
-  const auto place = [&](const std::string& label_name) {
-    const auto it = labels_.find(label_name);
-    if (it == labels_.end()) refuse(cat("unknown label ", label_name));
-    return it->second;
+  const auto place = [&](const std::string& name, const std::vector<int>& scopes) {
+    for (auto scope = scopes.rbegin(); scope != scopes.rend(); ++scope) {
+      const auto it = labels_.find({name, *scope});
+      if (it != labels_.end()) return it->second;
+    }
+    refuse(cat("unknown label ", name));
   };
-  for (const auto& [at, label_name] : branches_) program_.code[at].target = place(label_name);
-  for (const auto& [at, table] : table_uses_) {
-    const auto it = tables_.find(table);
-    if (it == tables_.end()) refuse(cat("unknown branch table ", table));
+  for (const Branch& b : branches_) program_.code[b.at].target = place(b.label, b.scopes);
+  for (const auto& [at, name] : table_uses_) {
+    const auto it = tables_.find(name);
+    if (it == tables_.end()) refuse(cat("unknown branch table ", name));
     program_.code[at].list = std::uint32_t(program_.jump_tables.size());
-    program_.code[at].count = std::uint16_t(it->second.size());
-    for (const std::string& t : it->second) program_.jump_tables.push_back(place(t));
+    program_.code[at].count = std::uint16_t(it->second.targets.size());
+    for (const std::string& t : it->second.targets)
+      program_.jump_tables.push_back(place(t, it->second.scopes));
   }
 }
 

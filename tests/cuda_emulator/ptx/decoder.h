@@ -82,7 +82,6 @@ class Decoder {
   std::optional<Parameter> parameter(std::string_view name) const;
   Ref parameter_value(std::uint32_t offset, std::uint32_t bytes, std::uint32_t width, bool sign);
   Ref parameter_address(std::int64_t offset);
-  std::int32_t label(std::string_view name);  // resolved at the end
   void target(Inst* inst, std::string_view label);
   void jump_table(Inst* inst, std::string_view label);
 
@@ -118,9 +117,18 @@ class Decoder {
   std::vector<std::unordered_map<std::string, Register>> scopes_;
   std::map<std::string, std::uint64_t, std::less<>> symbols_;  // shared and local offsets
   std::map<std::pair<std::uint64_t, std::uint32_t>, Ref> constants_;
-  std::map<std::string, std::int32_t> labels_;
-  std::vector<std::pair<std::size_t, std::string>> branches_;
-  std::map<std::string, std::vector<std::string>> tables_;
+  struct Branch {
+    std::size_t at;
+    std::string label;
+    std::vector<int> scopes;  // that it stands in, outermost first
+  };
+  struct Table {
+    std::vector<std::string> targets;
+    std::vector<int> scopes;
+  };
+  std::map<std::pair<std::string, int>, std::int32_t> labels_;  // by name and scope
+  std::vector<Branch> branches_;
+  std::map<std::string, Table> tables_;
   std::vector<std::pair<std::size_t, std::string>> table_uses_;
   SourceLine source_;
   int line_ = 0;

@@ -424,7 +424,8 @@ void cp(Decoder& d) {
     in.target = std::int32_t(source.imm);
     in.width = std::uint8_t(d.literal(2));
     if (!source.wide_address || (in.width != 4 && in.width != 8 && in.width != 16)) d.refuse();
-    if (d.operands() > 3 && d.operand(3) != "" && !d.has("L2::cache_hint")) {
+    // A cache policy comes last.
+    if (d.operands() > (d.has("L2::cache_hint") ? 4u : 3u)) {
       if (d.is_predicate(3))
         in.e = d.read_predicate(3);
       else
