@@ -80,7 +80,7 @@ __device__ float dropout_factor(const AttentionCall& a, int head, int query, int
 }
 
 template <int kColumns>
-__global__ void __launch_bounds__(kPlainThreads) plain_attention(const __grid_constant__ AttentionCall a) {
+__global__ void __launch_bounds__(kPlainThreads, 3) plain_attention(const __grid_constant__ AttentionCall a) {
   extern __shared__ float plain_shared[];
   const int size = tile_row(a), head = int(blockIdx.x), kv = head / (a.heads / a.kv_heads);
   float *const q = plain_shared, *const k = q + kOwn * size, *const v = k + kOther * size;
@@ -134,7 +134,7 @@ __global__ void __launch_bounds__(kPlainThreads) plain_attention(const __grid_co
   if (sharer == 0 && i <= last) a.lse.head(head)[i] = most + logf(sum);
 }
 
-__global__ void __launch_bounds__(kPlainThreads)
+__global__ void __launch_bounds__(kPlainThreads, 3)
     plain_attention_delta(const __grid_constant__ AttentionCall a) {
   const int row = int(blockIdx.x) * (kPlainThreads / 32) + int(threadIdx.x) / 32, head = int(blockIdx.y);
   float sum = 0.f;
@@ -162,7 +162,7 @@ struct PairGradient {
 
 // dk and dv of 16 keys of one key/value head.
 template <int kColumns>
-__global__ void __launch_bounds__(kPlainThreads)
+__global__ void __launch_bounds__(kPlainThreads, 3)
     plain_attention_keys(const __grid_constant__ AttentionCall a) {
   extern __shared__ float plain_shared[];
   const int size = tile_row(a), kv = int(blockIdx.x), group = a.heads / a.kv_heads;
@@ -201,7 +201,7 @@ __global__ void __launch_bounds__(kPlainThreads)
 
 // dq of 16 queries of one head.
 template <int kColumns>
-__global__ void __launch_bounds__(kPlainThreads)
+__global__ void __launch_bounds__(kPlainThreads, 3)
     plain_attention_queries(const __grid_constant__ AttentionCall a) {
   extern __shared__ float plain_shared[];
   const int size = tile_row(a), head = int(blockIdx.x), kv = head / (a.heads / a.kv_heads);

@@ -14,9 +14,9 @@ constexpr int kRow = D + kPiece;
 
 template <int D>
 struct ForwardTiles {
-  // 32 queries a warp halve the reads of keys and values; at D = 128 that leaves registers for 32 keys' scores.
+  // 32 queries a warp halve the reads of keys and values; the wider heads leave registers for fewer keys' scores.
   static constexpr int kAtoms = 2;
-  static constexpr int kQueries = kWarps * 16 * kAtoms, kKeys = D <= 96 ? 64 : 32;
+  static constexpr int kQueries = kWarps * 16 * kAtoms, kKeys = D <= 80 ? 64 : D <= 96 ? 48 : 32;
   static constexpr int kBytes = (kQueries + 2 * kKeys) * kRow<D> * 2;
 };
 
