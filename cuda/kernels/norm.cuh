@@ -11,10 +11,10 @@
 namespace zt::kernels {
 
 constexpr int kNormThreads = 1024;  // of a block, at most
-constexpr int kNormWidth = 16384;
+constexpr int kNormWidth = 16384, kUnalignedWidth = 8192;
 
 // kMost: threads of a block at most, and always where teams are warps. What a thread holds must fit into its registers
-// then, of which a processor has 65536: at most 32 features of up to 512 threads, 16 of 1024.
+// then, of which a processor has 65536: at most 32 features of up to 512 threads, 8 of 1024.
 template <int kVec_, int kChunks_, int kMost_, bool kIsWarp_>
 struct Team {
   static constexpr int kVec = kVec_, kChunks = kChunks_, kMost = kMost_;
@@ -44,16 +44,19 @@ int team_threads(int chunks) {
 // Calls f(Team, threads of a block) for the smallest team that holds groups of D numbers of type T.
 template <typename T, typename F>
 void with_team(const char* kernel, int D, bool aligned, F f) {
-  if (D > kNormWidth) fail_contract(kernel, cat("norms take at most ", kNormWidth, " features, not ", D));
   constexpr int kVec = kWidest<T>, kLeast = 8 / kVec;  // a thread holds 8 numbers, 16 or 32
+  const bool whole = aligned && D % kVec == 0;
+  if (D > (whole ? kNormWidth : kUnalignedWidth))
+    fail_contract(kernel, cat("norms take at most ", kNormWidth, " features, ", kUnalignedWidth,
+                              " where rows don't start on 16-byte boundaries, not ", D));
   const auto call = [&](auto team, int chunks) { f(team, team_threads<decltype(team)>(chunks)); };
-  if (!aligned || D % kVec != 0) {
+  if (!whole) {
     if (D <= 2 * kWarp) return call(Team<1, 2, 256, true>(), D);
     if (D <= 4 * 512) return call(Team<1, 4, 512, false>(), D);
-    return call(Team<1, 16, 1024, false>(), D);
+    return call(Team<1, 8, 1024, false>(), D);
   }
   const int chunks = D / kVec;
-  if (chunks <= 2 * kWarp) return call(Team<kVec, 2, 256, true>(), chunks);
+  if (chunks <= kWarp) return call(Team<kVec, 1, 256, true>(), chunks);
   if (chunks <= 256 * kLeast) return call(Team<kVec, kLeast, 256, false>(), chunks);
   if (chunks <= 256 * 2 * kLeast) return call(Team<kVec, 2 * kLeast, 256, false>(), chunks);
   return call(Team<kVec, 4 * kLeast, 512, false>(), chunks);
