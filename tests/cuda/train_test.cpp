@@ -1,0 +1,101 @@
+// The program itself on the emulated GPU: the module is opened, ranks are threads or processes with a GPU each, runs stop on one
+// kind of device and go on on the other. A program that ends with findings of the emulator has status 97.
+#include <doctest/doctest.h>
+
+#include "fault/fault_desk.h"
+
+namespace zt::test {
+namespace {
+
+const std::string kRecipe = R"(run: {output_dir: out, seed: 7, device: cuda}
+model:
+  config: {model_type: llama, hidden_size: 64, intermediate_size: 64, num_hidden_layers: 2,
+           num_attention_heads: 1, num_key_value_heads: 1, max_position_embeddings: 32}
+  dropout: 0.1
+tokenizer: {type: byte}
+data:
+  sequence_length: 32
+  train: [{path: text.txt}]
+  validation: {fraction: 0.1}
+train: {max_steps: 4, micro_batch_size: 1, global_batch_size: 4, eval_every: 4}
+optimizer: {learning_rate: 1e-3}
+lr_schedule: {name: constant, warmup_steps: 2}
+checkpoint: {every_steps: 2}
+)";
+
+struct GpuDesk : FaultDesk {
+  GpuDesk() {
+    write("recipe.yaml", kRecipe);
+    write("text.txt", lines_of_text(20));
+  }
+};
+
+void check_close(const FaultDesk& desk, const std::string& a, const std::string& b, const char* field,
+                 double bound) {
+  const auto left = desk.field(a, field), right = desk.field(b, field);
+  REQUIRE(left.size() == right.size());
+  REQUIRE_FALSE(left.empty());
+  for (std::size_t i = 0; i < left.size(); ++i)
+    CHECK(left[i].get<double>() == doctest::Approx(right[i].get<double>()).epsilon(bound));
+}
+
+}  // namespace
+
+TEST_CASE("a run on GPUs is the run on processors, for threads and processes as ranks") {
+  const GpuDesk desk;
+  const Words stage = {"zero.stage=3"};
+  desk.good(kTwo, {"zero.stage=3", "run.device=cpu", "run.output_dir=cpu"});
+  for (const Way& way : {kAlone, kTwo, kTwoLaunched}) {
+    CAPTURE(way.name());
+    const std::string folder = cat("gpu", way.ranks, way.launched ? "mpi" : "");
+    const Outcome o = desk.good(way, {"zero.stage=3", "run.output_dir=" + folder});
+    CHECK(contains(o.err, "device: "));
+    CHECK(nlohmann::json::parse(desk.read(folder + "/run.json"))["device"] != "cpu");
+    check_close(desk, folder, "cpu", "loss", 1e-5);
+    check_close(desk, folder, "cpu", "grad_norm", 1e-4);
+    check_close(desk, folder, "cpu", "eval_loss", 1e-4);
+    CHECK(desk.field(folder, "batch_hash") == desk.field("cpu", "batch_hash"));
+  }
+}
+
+TEST_CASE("a run goes on on another kind of device") {
+  const GpuDesk desk;
+  desk.good(kAlone, {"run.device=cpu", "run.output_dir=straight"});
+  for (const bool first_on_gpu : {true, false}) {
+    const std::string folder = first_on_gpu ? "gpu-first" : "cpu-first";
+    const auto on = [](bool gpu) { return std::string(gpu ? "run.device=cuda" : "run.device=cpu"); };
+    const Words half = {"train.max_steps=2", "checkpoint.export=never", "lr_schedule.warmup_steps=2"};
+    Words sets = {on(first_on_gpu), "run.output_dir=" + folder};
+    sets.insert(sets.end(), half.begin(), half.end());
+    desk.good(kAlone, sets);
+    desk.good(kTwo, {on(!first_on_gpu), "run.output_dir=" + folder});
+    check_close(desk, folder, "straight", "loss", 1e-5);
+    CHECK(desk.field(folder, "batch_hash") == desk.field("straight", "batch_hash"));
+  }
+}
+
+TEST_CASE("half-precision training on GPUs keeps its checkpoint and its rules") {
+  const GpuDesk desk;
+  for (const std::string dtype : {"bfloat16", "float16"}) {
+    CAPTURE(dtype);
+    desk.good(kTwo,
+              {"zero.stage=2", "model.dtype=" + dtype, "run.device=cpu", "run.output_dir=cpu-" + dtype});
+    desk.good(kTwo, {"zero.stage=2", "model.dtype=" + dtype, "run.output_dir=gpu-" + dtype});
+    check_close(desk, "gpu-" + dtype, "cpu-" + dtype, "loss", 1e-2);
+  }
+}
+
+TEST_CASE("ranks that would share a GPU are refused with their numbers and the GPU") {
+  const GpuDesk desk;
+  for (const Way& way : {kTwo, kTwoLaunched}) {
+    const Outcome o = desk.train({way.ranks, way.launched, {"ZEROTRAIN_EMULATOR_DEVICES=1"}}, {});
+    CHECK(o.status == 2);
+    CHECK(contains(o.err, "ranks 0 and 1 on "));
+    CHECK(contains(o.err, " would share the GPU "));
+  }
+  const Outcome none = desk.train({1, false, {"ZEROTRAIN_EMULATOR_DEVICES=0"}}, {});
+  CHECK(none.status == 7);
+  CHECK(contains(none.err, "has no GPU it may use"));
+}
+
+}  // namespace zt::test
