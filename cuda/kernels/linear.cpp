@@ -114,6 +114,9 @@ Preference make_preference(const Product& p, std::int64_t workspace_bytes) {
   check(cublasLtMatmulPreferenceCreate(&raw), "make preference");
   Preference preference(raw);
   set(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, std::uint64_t(workspace_bytes));
+  // Partial sums of a product that is split along k stay in fp32, and none are added by atomics in an order of their own.
+  set(preference, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
+      std::uint32_t(CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE));
   set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, alignment(p.b));
   set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, alignment(p.a));
   set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, alignment(p.c));

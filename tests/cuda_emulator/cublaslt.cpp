@@ -43,6 +43,7 @@ struct Layout {
 struct Preference {
   std::uint64_t workspace_bytes = 0;
   std::array<std::uint32_t, 4> alignment{256, 256, 256, 256};  // A, B, C, D
+  std::uint32_t reductions = CUBLASLT_REDUCTION_SCHEME_MASK;   // products here are never split
 };
 
 // What an algorithm remembers of what it was chosen for; it lives in cublasLtMatmulAlgo_t's opaque words.
@@ -330,6 +331,7 @@ cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t h
     case CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES: take(&p.alignment[1], value, bytes); break;
     case CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES: take(&p.alignment[2], value, bytes); break;
     case CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES: take(&p.alignment[3], value, bytes); break;
+    case CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK: take(&p.reductions, value, bytes); break;
     default: unknown("preference attribute", attribute);
   }
   return CUBLAS_STATUS_SUCCESS;
