@@ -1,13 +1,12 @@
 #include "train/metrics.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <cmath>
 #include <cstring>
 #include <nlohmann/json.hpp>
-#include <sstream>
 
 #include "base/error.h"
-#include "base/file.h"
 #include "base/text.h"
 
 namespace zt::train {
@@ -44,17 +43,40 @@ std::string json_line(const StepMetrics& m) {
   return line.dump();
 }
 
-// Whole lines of steps up to `last_step`; a killed run may have left half a line at the end.
-static std::string lines_until(const std::string& text, std::int64_t last_step) {
-  std::string kept;
-  std::istringstream lines(text);
-  for (std::string line; std::getline(lines, line);) {
-    const Json json = Json::parse(line, nullptr, false);
-    const auto step = json.is_object() ? json.find("step") : json.end();
-    const bool told = json.is_object() && step != json.end() && step->is_number_integer();
-    if (told && step->get<std::int64_t>() <= last_step) kept += line + "\n";
+static bool is_of_step_until(const std::string& line, std::int64_t last_step) {
+  const Json json = Json::parse(line, nullptr, false);
+  const auto step = json.is_object() ? json.find("step") : json.end();
+  return json.is_object() && step != json.end() && step->is_number_integer() &&
+         step->get<std::int64_t>() <= last_step;
+}
+
+// The bytes up to the end of the last whole line of a step up to `last_step`; a killed run may have left half a line. Looked
+// for from the end, as a long run's file has hundreds of megabytes.
+static std::uintmax_t bytes_until(const std::filesystem::path& path, std::int64_t last_step) {
+  constexpr std::uintmax_t kBlock = 1 << 16;
+  std::ifstream in(path, std::ios::binary);
+  std::uintmax_t begin = std::filesystem::file_size(path);
+  std::string text;  // of the file, from `begin` on
+  const auto read_more = [&] {
+    // As much as there is already, so that what has no lines is not read again and again.
+    const std::uintmax_t count = std::min(begin, std::max<std::uintmax_t>(kBlock, text.size()));
+    begin -= count;
+    std::string block(count, '\0');
+    if (!in.seekg(static_cast<std::streamoff>(begin)) ||
+        !in.read(block.data(), static_cast<std::streamsize>(count)))
+      throw Error(Blame::machine, cat("cannot read ", path.string(), ": ", std::strerror(errno)));
+    text.insert(0, block);
+  };
+  while (true) {
+    while (begin > 0 && std::ranges::count(text, '\n') < 2) read_more();
+    const std::size_t end = text.rfind('\n');
+    if (end == std::string::npos) return 0;
+    const std::size_t before = end == 0 ? std::string::npos : text.rfind('\n', end - 1);
+    const std::size_t start = before == std::string::npos ? 0 : before + 1;
+    if (is_of_step_until(text.substr(start, end - start), last_step)) return begin + end + 1;
+    text.resize(start);
+    if (start == 0) return 0;
   }
-  return kept;
 }
 
 MetricsLog::MetricsLog(const std::filesystem::path& path, std::int64_t last_step) : path_(path) {
@@ -63,8 +85,7 @@ MetricsLog::MetricsLog(const std::filesystem::path& path, std::int64_t last_step
 
 void MetricsLog::go_back_to(std::int64_t last_step) {
   out_.close();
-  if (std::filesystem::exists(path_))
-    write_file(path_, lines_until(read_text_file(path_, Blame::machine), last_step));
+  if (std::filesystem::exists(path_)) std::filesystem::resize_file(path_, bytes_until(path_, last_step));
   out_.open(path_, std::ios::app);
   write("");
 }

@@ -34,7 +34,7 @@ void read_all(const data::TokenFile& file, std::size_t size) {
   }
   FUZZ_CHECK(at == file.tokens());
   FUZZ_CHECK(file.notes().text.size() <= size);
-  static volatile std::uint64_t kept;
+  [[maybe_unused]] static volatile std::uint64_t kept;
   kept = sum;
 }
 

@@ -77,6 +77,34 @@ TEST_CASE(
   CHECK(test::read_file(path) == good);
 }
 
+TEST_CASE(
+    "metrics: a long run's file is cut at its step, wherever its lines lie, and the rest of its bytes stay") {
+  const test::ScratchDir scratch;
+  constexpr std::int64_t kLines = 4000;
+  std::string text;
+  std::vector<std::size_t> ends = {0};  // of the lines of each step
+  for (std::int64_t step = 1; step <= kLines; ++step) {
+    const std::size_t filler = step == 1500 ? 200000 : static_cast<std::size_t>(step * 37 % 211);
+    text += cat("{\"step\":", step, ",\"loss\":2,\"filler\":\"", std::string(filler, 'x'), "\"}\n");
+    if (step % 100 == 0) text += cat("{\"step\":", step, ",\"eval_loss\":2}\n");
+    ends.push_back(text.size());
+  }
+  for (const std::int64_t last : {std::int64_t{0}, std::int64_t{1}, std::int64_t{1499}, std::int64_t{1500},
+                                  std::int64_t{3999}, kLines, 2 * kLines}) {
+    CAPTURE(last);
+    const auto path = scratch.write("metrics.jsonl", text + "{\"step\":4001,\"lo");
+    {
+      const MetricsLog resumed(path, last);
+    }
+    CHECK(test::read_file(path) == text.substr(0, ends[static_cast<std::size_t>(std::min(last, kLines))]));
+  }
+  const auto no_lines = scratch.write("none.jsonl", std::string(std::size_t{32} << 20, 'x'));
+  {
+    const MetricsLog resumed(no_lines, 5);
+  }
+  CHECK(fs::file_size(no_lines) == 0);
+}
+
 TEST_CASE("progress: the bar fits any width and grows with the steps") {
   StepMetrics m = some_step();
   for (int width = 0; width < 200; ++width) {
