@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "cuda_emulator/tests/program.h"
+#include "cuda_emulator/tests/record.h"
 
 namespace zt::emulator {
 namespace {
@@ -43,7 +44,8 @@ Words random_floats() {
 
 using Run = void (*)(u32*, const u32*, int, cudaStream_t);
 
-Words result_of(Run run, const Words& in, std::size_t out_words, int blocks = kBlocks, u64 seed = 1) {
+Words result_of(Run run, const Words& in, std::size_t out_words, int blocks = kBlocks, u64 seed = 1,
+                Sameness sameness = Sameness::exact) {
   configure(seed, Policy::random, Order::random);
   const cudaStream_t stream = new_stream();
   auto* x = device_memory<u32>(in.size());
@@ -57,6 +59,7 @@ Words result_of(Run run, const Words& in, std::size_t out_words, int blocks = kB
   ZT_DONE(cudaFree(y));
   ZT_DONE(cudaStreamDestroy(stream));
   check_none(take_findings());
+  record(out.data(), out.size() * 4, sameness);
   return out;
 }
 
@@ -279,7 +282,7 @@ TEST_CASE("comparisons, also with numbers that are none") {
 
 TEST_CASE("functions, within what their documents allow") {
   const Words in = random_floats();
-  const Words out = result_of(run_functions, in, in.size());
+  const Words out = result_of(run_functions, in, in.size(), kBlocks, 1, Sameness::near);
   for (std::size_t t = 0; t < in.size() / kWords; ++t) {
     const double a = as_float(in[t * kWords]), p = std::fabs(a) + 0.01;
     const double want[kWords] = {std::exp2(a),     std::log2(p), std::sin(a),      std::cos(a),

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "cuda_emulator/tests/program.h"
+#include "cuda_emulator/tests/record.h"
 
 namespace zt::emulator {
 namespace {
@@ -31,6 +32,7 @@ std::vector<T> downloaded(const T* p, std::size_t n, cudaStream_t stream) {
   std::vector<T> out(n);
   ZT_DONE(cudaMemcpyAsync(out.data(), p, n * sizeof(T), cudaMemcpyDeviceToHost, stream));
   ZT_DONE(cudaStreamSynchronize(stream));
+  record(out.data(), out.size() * sizeof(T), Sameness::exact);
   return out;
 }
 

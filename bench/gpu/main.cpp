@@ -1,0 +1,56 @@
+// What one GPU does: ceilings of products and copies, each kernel beside its floor, attention by length, and training steps.
+//
+// Usage: gpu [--what all|kernels|attention|steps] [--model NAME] [--peak TFLOPS] [--tiny yes]
+//   --model   gpt2-124m, llama-1b or llama-8b instead of all three
+//   --peak    dense bf16 TFLOP/s by the GPU's data sheet, for those whose name isn't known here
+//   --tiny yes   shapes for an emulated GPU: proves that every measurement works, measures nothing
+#include <cuda_runtime_api.h>
+
+#include <cstdio>
+
+#include "common.h"
+#include "device/stream.h"
+#include "gpu.h"
+
+namespace zt::bench {
+namespace {
+
+// Dense bf16 TFLOP/s by NVIDIA's data sheets.
+double data_sheet_peak(const std::string& name) {
+  const std::pair<const char*, double> known[] = {{"H200", 989.4}, {"H100 PCIe", 756}, {"H100 NVL", 835},
+                                                  {"H100", 989.4}, {"A100", 312},      {"B200", 2250}};
+  for (const auto& [part, peak] : known)
+    if (name.find(part) != std::string::npos) return peak * 1e12;
+  return 0;
+}
+
+void print_machine(const Gpu& gpu, const std::string& name, double peak) {
+  int runtime = 0, driver = 0;
+  cuda::check(cudaRuntimeGetVersion(&runtime), "cannot ask for CUDA's version");
+  cuda::check(cudaDriverGetVersion(&driver), "cannot ask for the driver's version");
+  fmt::print("{}, CUDA {}, driver for CUDA {}, data sheet {}\n", name, runtime, driver,
+             peak > 0 ? fmt::format("{:.1f} TFLOP/s", tera(peak)) : "unknown (--peak)");
+  if (gpu.tiny()) fmt::print("--tiny: the numbers below mean nothing\n");
+}
+
+int run(const Arguments& a) {
+  Gpu gpu(a.text("--tiny", "no") == "yes");
+  const std::string what = a.text("--what", "all"), name = gpu.device().name();
+  const double asked = double(a.number("--peak", 0)) * 1e12;
+  const double peak = asked > 0 ? asked : data_sheet_peak(name);
+  const auto wanted = [&](const char* part) { return what == "all" || what == part; };
+  print_machine(gpu, name, peak);
+  const Ceilings ceilings = measure_ceilings(gpu);
+  if (wanted("kernels")) measure_kernels(gpu, ceilings);
+  if (wanted("attention")) measure_attention(gpu, ceilings);
+  if (wanted("steps")) measure_steps(gpu, ceilings, peak, a.text("--model", ""));
+  return 0;
+}
+
+}  // namespace
+}  // namespace zt::bench
+
+int main(int argc, char** argv) {
+  std::setvbuf(stdout, nullptr, _IOLBF, 0);
+  return zt::bench::told(argc, argv, zt::bench::run);
+}

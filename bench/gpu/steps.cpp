@@ -1,0 +1,136 @@
+// Whole training steps of the engine on one GPU: tokens/s, MFU, and memory beside the plan.
+#include <algorithm>
+
+#include "base/text.h"
+#include "common.h"
+#include "device/stream.h"
+#include "gpu.h"
+#include "spec/flops.h"
+
+namespace zt::bench {
+namespace {
+
+struct Model {
+  std::string name;
+  nlohmann::json config;
+  std::int64_t rows, length;  // of a micro-batch
+  schedule::Recompute recompute;
+};
+
+nlohmann::json llama(int hidden, int intermediate, int layers, int heads, int kv_heads, int vocab,
+                     bool tied) {
+  return {{"model_type", "llama"},        {"hidden_size", hidden},
+          {"num_hidden_layers", layers},  {"intermediate_size", intermediate},
+          {"num_attention_heads", heads}, {"num_key_value_heads", kv_heads},
+          {"vocab_size", vocab},          {"max_position_embeddings", 8192},
+          {"tie_word_embeddings", tied}};
+}
+
+nlohmann::json gpt2(int hidden, int layers, int heads, int vocab) {
+  return {{"model_type", "gpt2"}, {"vocab_size", vocab}, {"n_positions", 1024},
+          {"n_embd", hidden},     {"n_layer", layers},   {"n_head", heads}};
+}
+
+// Shapes of GPT-2 (Radford et al. 2019), of Llama 3.2 1B and of Llama 3 8B.
+std::vector<Model> models(bool tiny) {
+  const std::pair<std::string, schedule::Recompute> policies[] = {{"none", schedule::Recompute::none},
+                                                                  {"full", schedule::Recompute::full}};
+  std::vector<Model> all;
+  for (const auto& [text, recompute] : policies) {
+    if (tiny) {
+      all.push_back({"gpt2-124m", gpt2(128, 2, 2, 51), 2, 32, recompute});
+      all.push_back({"llama-1b", llama(128, 96, 2, 2, 1, 51, true), 1, 32, recompute});
+      continue;
+    }
+    all.push_back({"gpt2-124m", gpt2(768, 12, 12, 50257), 32, 1024, recompute});
+    all.push_back({"llama-1b", llama(2048, 8192, 16, 32, 8, 128256, true), 4, 4096, recompute});
+    all.push_back({"llama-8b", llama(4096, 14336, 32, 32, 8, 128256, false), 1, 4096, recompute});
+  }
+  return all;
+}
+
+exec::EngineOptions options_of(Gpu& gpu, const Model& m) {
+  exec::EngineOptions options;
+  options.shape.sequence_length = m.length;
+  options.shape.rows = m.rows;
+  options.shape.policy.recompute = m.recompute;
+  options.dtype = options.grad_dtype = Dtype::bf16;
+  options.device = &gpu.device();
+  const std::int64_t scratch = gpu.size(kernels::CudaKernels::kScratchBytes, 1 << 19);
+  options.kernels = [scratch](Dtype) { return std::make_unique<kernels::CudaKernels>(1, scratch); };
+  return options;
+}
+
+struct Measured {
+  double seconds = 0, loss = 0;
+  std::int64_t taken = 0;  // bytes of the GPU
+};
+
+// Two steps that aren't counted, then as many as asked for between two events.
+Measured measure(Gpu& gpu, exec::Engine& engine, const Model& m, std::int64_t before) {
+  const exec::HostBatch batch = random_batch(m.rows, m.length, engine.model());
+  kernels::AdamW adamw{.lr = 1e-4f};
+  adamw.t = 0;
+  Measured result;
+  const auto step = [&] {
+    ++adamw.t;
+    const auto r = engine.train_step({&batch, 1}, batch.supervised(), std::uint32_t(adamw.t), adamw, 1.0);
+    result.loss = r.loss_sum / double(batch.supervised());
+    result.taken = std::max(result.taken, taken_bytes() - before);
+  };
+  const int steps = gpu.tiny() ? 1 : 10;
+  for (int i = 0; i < (gpu.tiny() ? 1 : 2); ++i) step();
+  result.seconds = gpu.seconds_once([&] {
+    for (int i = 0; i < steps; ++i) step();
+  }) / steps;
+  return result;
+}
+
+void print(const exec::Engine& engine, const Model& m, const Measured& r, const Ceilings& ceilings,
+           double peak) {
+  const spec::ModelSpec& model = engine.model();
+  const double tokens = double(m.rows * m.length) / r.seconds;
+  const double per_token = spec::training_flops_per_token(model, m.length), rate = tokens * per_token;
+  fmt::print("{} bf16, {} x {} tokens a step, recompute {}: loss {:.3f}\n", m.name, m.rows, m.length,
+             schedule::name(engine.shape().policy), r.loss);
+  fmt::print("  {:.1f} ms a step, {:.0f} tokens/s\n", 1e3 * r.seconds, tokens);
+  fmt::print(
+      "  FLOPs a token = 6 N + 12 L H Q T = {:.4g} (N {}, L {}, H Q {}, T {}; without recomputation)\n",
+      per_token, model.parameters(), model.layers, model.q_size(), m.length);
+  if (peak > 0)
+    fmt::print("  MFU = FLOPs a token x tokens/s / data sheet = {:.1f} TFLOP/s / {:.1f} = {:.1f} %\n",
+               tera(rate), tera(peak), 100 * rate / peak);
+  fmt::print("  share of the matrix ceiling {:.1f} %\n", 100 * rate / ceilings.flops);
+  const std::int64_t planned = engine.plan().total(), scratch = engine.context().kernels->held_tile_bytes();
+  fmt::print("  memory: the GPU's own count {} ({}), plan {} ({}), kernels' scratch {}, beyond both {}\n",
+             r.taken, human_bytes(r.taken), planned, human_bytes(planned), scratch,
+             r.taken - planned - scratch);
+}
+
+void measure_model(Gpu& gpu, const Model& m, const Ceilings& ceilings, double peak) {
+  const std::int64_t before = taken_bytes();
+  const spec::ModelSpec model = spec::from_config(m.config, m.name);
+  exec::Engine engine(model, options_of(gpu, m));
+  shard::initialise(engine.params(), model, 1);
+  print(engine, m, measure(gpu, engine, m, before), ceilings, peak);
+}
+
+}  // namespace
+
+// What doesn't fit is told, and the others go on.
+void measure_steps(Gpu& gpu, const Ceilings& ceilings, double peak, const std::string& only) {
+  fmt::print(
+      "\ntraining steps: weights and gradients bf16, master weights and moments fp32, gradients clipped\n");
+  for (const Model& m : models(gpu.tiny())) {
+    if (!only.empty() && only != m.name) continue;
+    try {
+      measure_model(gpu, m, ceilings, peak);
+    } catch (const Error& e) {
+      if (e.blame() != Blame::machine) throw;
+      fmt::print("{}, recompute {}: not measured: {}\n", m.name, schedule::name({.recompute = m.recompute}),
+                 e.what());
+    }
+  }
+}
+
+}  // namespace zt::bench
