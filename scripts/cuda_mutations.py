@@ -59,7 +59,8 @@ RUNS = {
                                  ("cuda_kernels", "cuda cross entropy*", "*by seed 1")],
     "kernels/embedding.cu": [("cuda_kernels", "cuda embedding*", "*by seed 1"),
                              ("cuda_kernels", TABLE, "embedding_backward by seed 1")],
-    "kernels/norm.cu": [("cuda_kernels", TABLE, "*_norm by seed 1"), ("cuda_kernels", "cuda norms: rows from*", "*by seed 1")],
+    "kernels/norm.cu": [("cuda_kernels", TABLE, "*_norm by seed 1"),
+                        ("cuda_kernels", "cuda norms: rows from*", "*by seed 1")],
     "kernels/norm_backward.cu": [("cuda_kernels", TABLE, "*_norm_backward by seed 1"),
                                  ("cuda_kernels", "cuda norms: rows from*", "*by seed 1")],
     "kernels/reduce.cu": [("cuda_kernels", TABLE, "*_norm_backward by seed 1")],
@@ -71,11 +72,11 @@ ORDERS = re.compile(r"mbarrier\.(?:arrive|try_wait|test_wait)|cp\.async\.(?:bulk
                     r"wgmma\.(?:fence|wait_group|commit_group)|\bbarrier\.|\bbar\.")
 BUILT_IN = ["__syncthreads", "__syncwarp", "__threadfence", "__threadfence_block", "cudaStreamWaitEvent"]
 FUNCTION = re.compile(r"(\w+)\s*\((?:[^;{}()]|\([^()]*\))*\)\s*(?:const\s*|override\s*)*\{")
-KINDS = ["shared race", "global race", "stream race", "uninitialised read", "out of bounds", "misaligned", "use after free",
-         "free before last use", "bad free", "bad address in kernel", "host touches device memory", "wrong device",
-         "divergent barrier", "warp collective", "cp.async", "mbarrier", "wgmma", "kernel deadlock", "stream deadlock",
-         "collective mismatch", "memcpy kind", "default stream", "blocking stream", "destroyed stream", "event", "launch",
-         "cublasLt", "nccl"]
+KINDS = ["shared race", "global race", "stream race", "uninitialised read", "out of bounds", "misaligned",
+         "use after free", "free before last use", "bad free", "bad address in kernel", "host touches device memory",
+         "wrong device", "divergent barrier", "warp collective", "cp.async", "mbarrier", "wgmma", "kernel deadlock",
+         "stream deadlock", "proxy fence", "collective mismatch", "memcpy kind", "default stream", "blocking stream",
+         "destroyed stream", "event", "launch", "cublasLt", "nccl"]
 
 
 def without_comments(text):
@@ -225,7 +226,8 @@ def said(program, case, subcase, limit):
     command = [program, f"-tc={case}", f"-sc={subcase}"]
     environment = dict(os.environ, ZEROTRAIN_SOURCE_DIR=str(ROOT))
     with tempfile.TemporaryFile() as output:
-        child = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT, env=environment, start_new_session=True)
+        child = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT, env=environment,
+                                 start_new_session=True)
         try:
             status = child.wait(limit)
         except subprocess.TimeoutExpired:
@@ -281,8 +283,8 @@ def try_place(build, place, limit):
 
 
 def chosen(args):
-    some = [p for p in places() if not args.only or any(s in (pathlib.Path(p.file).stem, pathlib.Path(holder(p) or "").stem)
-                                                        for s in args.only)]
+    stems = lambda p: {pathlib.Path(p.file).stem, pathlib.Path(holder(p) or "").stem}
+    some = [p for p in places() if not args.only or stems(p) & set(args.only)]
     for p in some:
         if holder(p) not in RUNS:
             sys.exit(f"cuda_mutations: no test program is known for {p.name()}: add it to HOLDERS or RUNS")
@@ -306,7 +308,8 @@ def report(results, equal):
     for _, noticed in results:
         key = noticed.split(",")[0].split("\n")[0] or "survived"
         totals[key] = totals.get(key, 0) + 1
-    print(f"{len(results)} places: " + ", ".join(f"{n} {key}" for key, n in sorted(totals.items(), key=lambda t: -t[1])))
+    counted = sorted(totals.items(), key=lambda t: -t[1])
+    print(f"{len(results)} places: " + ", ".join(f"{n} {key}" for key, n in counted))
     for line in bad:
         print("wrong:", line)
     return not bad

@@ -169,6 +169,7 @@ std::vector<Case> warpgroup_cases() {
       for (const Bounds& b : {Bounds{0, 1}, Bounds{0, 127}, Bounds{0, 129}, Bounds{0, 0, 1, 2, 66, 66, 300}})
         all.push_back({dtype, 2, 1, d, 0, 0.f, b, 0});
       all.push_back({dtype, 2, 2, d, 100, 0.f, {0, 30, 500}, 8});
+      all.push_back({dtype, 1, 1, d, 0, 0.f, {0, 520}, 0});  // five tiles of keys: every stage is used again
     }
   }
   return all;
