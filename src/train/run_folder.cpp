@@ -7,7 +7,9 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
+#include <thread>
 
 #include "base/error.h"
 #include "base/host.h"
@@ -64,6 +66,19 @@ static std::string holder_of(int lock) {
   return plain && starts_with(line, "process ") ? line : "";
 }
 
+// A process that is killed lets go only some time after its launcher has ended, and after it looks as if it had gone: so
+// a run that is started at once waits a little. False, with errno, where somebody keeps it.
+static bool lock_soon(int lock) {
+  using namespace std::chrono_literals;
+  constexpr auto kPatience = 2s;
+  const auto start = std::chrono::steady_clock::now();
+  while (::flock(lock, LOCK_EX | LOCK_NB) != 0) {
+    if (errno != EWOULDBLOCK || std::chrono::steady_clock::now() - start > kPatience) return false;
+    std::this_thread::sleep_for(20ms);
+  }
+  return true;
+}
+
 static Error lockless(const fs::path& path, int reason) {
   return {Blame::machine,
           cat("the file system of run folder ", path.string(), " gives no locks (flock: ",
@@ -94,7 +109,7 @@ RunFolder::RunFolder(const fs::path& path) : path_(path) {
   if (lock_ < 0)
     throw Error(Blame::machine, cat("cannot write in run folder ", path.string(), ": ", std::strerror(errno)),
                 "choose another run.output_dir");
-  if (::flock(lock_, LOCK_EX | LOCK_NB) != 0) {
+  if (!lock_soon(lock_)) {
     const int reason = errno;
     const std::string holder = holder_of(lock_);
     ::close(lock_);

@@ -259,7 +259,7 @@ std::vector<Soak::Kind> Soak::kinds() {
     all.push_back({"full disk", {7}, [this](const Leg&, pid_t run) {
                      const std::string how = fill_disk();
                      // What retention frees is taken too, until the run ends.
-                     for (int i = 0; i < 50 && is_running(run); ++i) {
+                     for (int i = 0; i < kEndsWithin * 10 && is_running(run); ++i) {
                        std::this_thread::sleep_for(std::chrono::milliseconds(100));
                        fill_disk();
                      }

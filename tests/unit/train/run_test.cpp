@@ -1,6 +1,8 @@
 // What a run says and keeps: metrics lines, the bar, the run folder, and whether its plan fits.
 #include <doctest/doctest.h>
+#include <fcntl.h>
 #include <signal.h>
+#include <sys/file.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -124,6 +126,26 @@ TEST_CASE("progress: the bar fits any width and grows with the steps") {
   const std::string full = bar_line(m, 500, 0, 120);
   CHECK(filled(full) > 1.8 * static_cast<double>(filled(half)));
   CHECK(full.find('>') == std::string::npos);
+}
+
+TEST_CASE("run folder: a run waits a little for one that is ending") {
+  const test::ScratchDir scratch;
+  int pipe[2] = {};
+  REQUIRE(::pipe(pipe) == 0);
+  const pid_t ending = ::fork();
+  REQUIRE(ending >= 0);
+  if (ending == 0) {
+    const int lock = ::open((scratch.path() / ".lock").c_str(), O_RDWR | O_CREAT, 0644);
+    if (::flock(lock, LOCK_EX) != 0 || ::write(pipe[1], "x", 1) != 1) ::_exit(1);
+    ::usleep(400000);
+    ::_exit(0);
+  }
+  char locked = 0;
+  REQUIRE(::read(pipe[0], &locked, 1) == 1);
+  CHECK_NOTHROW(RunFolder{scratch.path()});
+  ::waitpid(ending, nullptr, 0);
+  ::close(pipe[0]);
+  ::close(pipe[1]);
 }
 
 TEST_CASE("run folder: one run owns it; it is free again when its owner ends, until it holds a run") {
