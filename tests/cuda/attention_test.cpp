@@ -180,7 +180,9 @@ TEST_CASE("cuda attention: products of warpgroups agree with the fp64 reference"
     OnDevice k(Placement::aligned);
     emulator::reset_counters();
     for (const Case& c : warpgroup_cases()) check_forward(k, c);
+#ifndef ZEROTRAIN_ON_GPU
     CHECK(emulator::counters("attention_forward_warpgroups").launches == warpgroup_cases().size());
+#endif
   });
 }
 

@@ -8,6 +8,7 @@
 #include "comm/nccl.h"
 #include "cuda_emulator/emulator.h"
 #include "device/cuda_device.h"
+#include "device/stream.h"
 #include "kernels/cuda_kernels.h"
 
 namespace zt::test {
@@ -79,6 +80,13 @@ void check_same_training(const spec::ModelSpec& model, const ZeroCase& c) {
   for (std::size_t r = 0; r < gpu.of_ranks.size(); ++r) CHECK(gpu.of_ranks[r] == gpu.of_ranks[0]);
 }
 
+// The emulator has more than any test asks for; each rank needs one.
+int gpus() {
+  int count = 0;
+  cuda::check(cudaGetDeviceCount(&count), "cannot count the GPUs");
+  return count;
+}
+
 void each_order(const std::function<void()>& body) {
   using emulator::Order;
   using emulator::Policy;
@@ -98,7 +106,8 @@ void each_order(const std::function<void()>& body) {
 TEST_CASE("a training step on GPUs takes the host's steps at every stage and number of ranks") {
   for (const std::string kind : {"gpt2", "llama"}) {
     const spec::ModelSpec model = model_of(kind);
-    for (const int ranks : {1, 2, 4})
+    for (const int ranks : {1, 2, 4}) {
+      if (ranks > gpus()) continue;
       for (const int stage : {0, 1, 2, 3}) {
         if (ranks == 1 && stage > 0) continue;
         CAPTURE(kind);
@@ -108,13 +117,15 @@ TEST_CASE("a training step on GPUs takes the host's steps at every stage and num
                             emulator::Order::random);
         check_same_training(model, {.ranks = ranks, .stage = stage, .micros = 2});
       }
+    }
   }
 }
 
 TEST_CASE("a training step on GPUs is the host's in any order of what is enqueued") {
   const spec::ModelSpec model = model_of("llama");
   each_order([&] {
-    ZeroCase c{.ranks = 2, .stage = 3, .micros = 2, .dtype = Dtype::bf16};
+    ZeroCase c{.ranks = std::min(2, gpus()), .stage = 3, .micros = 2, .dtype = Dtype::bf16};
+    if (c.ranks == 1) c.stage = 0;
     c.policy.zero.prefetch = 1;
     c.policy.recompute = schedule::Recompute::full;
     check_same_training(model, c);
