@@ -34,7 +34,7 @@ class Gpu {
 
   // Matrices live until the next `clear()`.
   View zeros(Dtype dtype, std::int64_t rows, std::int64_t cols);
-  // Normal numbers of deviation 1: products of zeros draw less power, and so run faster.
+  // Normal numbers: products of zeros draw less power, and so run faster.
   View normal(Dtype dtype, std::int64_t rows, std::int64_t cols);
   // Element i is f(i).
   View whole_numbers(std::int64_t count, const std::function<std::int32_t(std::int64_t)>& f);

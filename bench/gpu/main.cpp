@@ -1,9 +1,9 @@
 // What one GPU does: ceilings of products and copies, each kernel beside its floor, attention by length, and training steps.
 //
 // Usage: gpu [--what all|kernels|attention|steps] [--model NAME] [--peak TFLOPS] [--tiny yes]
-//   --model   gpt2-124m, llama-1b or llama-8b instead of all three
-//   --peak    dense bf16 TFLOP/s by the GPU's data sheet, for those whose name isn't known here
-//   --tiny yes   shapes for an emulated GPU: proves that every measurement works, measures nothing
+//   --model     gpt2-124m, llama-1b, llama-8b or qwen2.5-7b instead of all four
+//   --peak      dense bf16 TFLOP/s by the GPU's data sheet, for those whose name isn't known here
+//   --tiny yes  shapes for an emulated GPU: proves that every measurement works, measures nothing
 #include <cuda_runtime_api.h>
 
 #include <cstdio>

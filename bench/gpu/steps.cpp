@@ -1,5 +1,6 @@
 // Whole training steps of the engine on one GPU: tokens/s, MFU, and memory beside the plan.
 #include <algorithm>
+#include <cmath>
 
 #include "base/text.h"
 #include "common.h"
@@ -31,12 +32,18 @@ nlohmann::json gpt2(int hidden, int layers, int heads, int vocab) {
           {"n_embd", hidden},     {"n_layer", layers},   {"n_head", heads}};
 }
 
-// Shapes of GPT-2 (Radford et al. 2019), of Llama 3.2 1B and of Llama 3 8B.
+// As Qwen2.5 7B.
+nlohmann::json qwen2() {
+  nlohmann::json config = llama(3584, 18944, 28, 28, 4, 152064, false);
+  config["model_type"] = "qwen2";
+  return config;
+}
+
+// Shapes of GPT-2 (Radford et al. 2019), of Llama 3.2 1B, Llama 3 8B and Qwen2.5 7B.
 std::vector<Model> models(bool tiny) {
-  const std::pair<std::string, schedule::Recompute> policies[] = {{"none", schedule::Recompute::none},
-                                                                  {"full", schedule::Recompute::full}};
+  using schedule::Recompute;
   std::vector<Model> all;
-  for (const auto& [text, recompute] : policies) {
+  for (const Recompute recompute : {Recompute::none, Recompute::full}) {
     if (tiny) {
       all.push_back({"gpt2-124m", gpt2(128, 2, 2, 51), 2, 32, recompute});
       all.push_back({"llama-1b", llama(128, 96, 2, 2, 1, 51, true), 1, 32, recompute});
@@ -46,6 +53,7 @@ std::vector<Model> models(bool tiny) {
     all.push_back({"llama-1b", llama(2048, 8192, 16, 32, 8, 128256, true), 4, 4096, recompute});
     all.push_back({"llama-8b", llama(4096, 14336, 32, 32, 8, 128256, false), 1, 4096, recompute});
   }
+  if (!tiny) all.push_back({"qwen2.5-7b", qwen2(), 8, 1024, Recompute::full});
   return all;
 }
 
@@ -62,8 +70,8 @@ exec::EngineOptions options_of(Gpu& gpu, const Model& m) {
 }
 
 struct Measured {
-  double seconds = 0, loss = 0;
-  std::int64_t taken = 0;  // bytes of the GPU
+  double seconds = 0, loss = 0;  // of the first step
+  std::int64_t taken = 0;        // bytes of the GPU
 };
 
 // Two steps that aren't counted, then as many as asked for between two events.
@@ -75,7 +83,7 @@ Measured measure(Gpu& gpu, exec::Engine& engine, const Model& m, std::int64_t be
   const auto step = [&] {
     ++adamw.t;
     const auto r = engine.train_step({&batch, 1}, batch.supervised(), std::uint32_t(adamw.t), adamw, 1.0);
-    result.loss = r.loss_sum / double(batch.supervised());
+    if (adamw.t == 1) result.loss = r.loss_sum / double(batch.supervised());
     result.taken = std::max(result.taken, taken_bytes() - before);
   };
   const int steps = gpu.tiny() ? 1 : 10;
@@ -94,9 +102,11 @@ void print(const exec::Engine& engine, const Model& m, const Measured& r, const 
   fmt::print("{} bf16, {} x {} tokens a step, recompute {}: loss {:.3f}\n", m.name, m.rows, m.length,
              schedule::name(engine.shape().policy), r.loss);
   fmt::print("  {:.1f} ms a step, {:.0f} tokens/s\n", 1e3 * r.seconds, tokens);
+  // Without position embeddings, as in the formula.
+  const double attention = 12.0 * model.layers * double(model.q_size()) * double(m.length);
   fmt::print(
-      "  FLOPs a token = 6 N + 12 L H Q T = {:.4g} (N {}, L {}, H Q {}, T {}; without recomputation)\n",
-      per_token, model.parameters(), model.layers, model.q_size(), m.length);
+      "  FLOPs a token = 6 N + 12 L H Q T = {:.4g} (N {:.0f}, L {}, H Q {}, T {}; without recomputation)\n",
+      per_token, (per_token - attention) / 6, model.layers, model.q_size(), m.length);
   if (peak > 0)
     fmt::print("  MFU = FLOPs a token x tokens/s / data sheet = {:.1f} TFLOP/s / {:.1f} = {:.1f} %\n",
                tera(rate), tera(peak), 100 * rate / peak);
@@ -107,12 +117,25 @@ void print(const exec::Engine& engine, const Model& m, const Measured& r, const 
              r.taken - planned - scratch);
 }
 
+// Random weights know nothing, so the loss is about the vocabulary's logarithm; where bytes are counted exactly, only a few
+// results lie beside the plan.
+void require_sound(const Gpu& gpu, const exec::Engine& engine, const Measured& r) {
+  const double know_nothing = std::log(double(engine.model().vocab));
+  if (!(std::abs(r.loss - know_nothing) < 2))
+    throw Error(Blame::bug, cat("the loss is ", r.loss, ", random weights give about ", know_nothing));
+  const std::int64_t beyond = r.taken - engine.plan().total() - engine.context().kernels->held_tile_bytes();
+  if (gpu.tiny() && (beyond < 0 || beyond > 4096))
+    throw Error(Blame::bug, cat("the plan misses the memory of a step by ", beyond, " bytes"));
+}
+
 void measure_model(Gpu& gpu, const Model& m, const Ceilings& ceilings, double peak) {
   const std::int64_t before = taken_bytes();
   const spec::ModelSpec model = spec::from_config(m.config, m.name);
   exec::Engine engine(model, options_of(gpu, m));
   shard::initialise(engine.params(), model, 1);
-  print(engine, m, measure(gpu, engine, m, before), ceilings, peak);
+  const Measured measured = measure(gpu, engine, m, before);
+  print(engine, m, measured, ceilings, peak);
+  require_sound(gpu, engine, measured);
 }
 
 }  // namespace
