@@ -161,6 +161,7 @@ class Pulse::Inner {
   void beat();
   void answer(int rank);
   void excuse_own_gap();
+  void look_at_unheard();
   void judge();
   std::vector<int> silent(double share) const;
   bool gone(int rank);
@@ -243,6 +244,7 @@ void Pulse::Inner::run() {
     socket_.wait(int(std::min(beat_seconds_, 0.1) * 1000));
     excuse_own_gap();
     hear();
+    look_at_unheard();
     if (!stopping_) judge();
   }
 }
@@ -254,6 +256,14 @@ void Pulse::Inner::excuse_own_gap() {
   last_awake_ = now_;
   if (seconds_of(gap) < 2 * beat_seconds_) return;
   for (Peer& peer : peers_) peer.heard += peer.heard > 0 ? gap : 0;
+}
+
+// A rank may be stopped between the end of its start and its first sign. On this node that can be seen.
+void Pulse::Inner::look_at_unheard() {
+  for (std::size_t r = 0; r < peers_.size(); ++r) {
+    Peer& peer = peers_[r];
+    if (peer.here && peer.heard == 0 && !peer.left && state_of(cards_[r].process) == 'T') peer.heard = now_;
+  }
 }
 
 void Pulse::Inner::hear() {

@@ -17,7 +17,8 @@ struct PulseOptions {
 
 // Lives on a thread of its own beside the ranks, and does not use MPI until it ends the job (end_job, status 6). It
 // says once which ranks are silent, where they run, and what they did last: rank 0 of the others, the others of rank 0,
-// lower ranks first. A rank that was never heard, because a firewall is between, is not judged; that is said once. A
+// lower ranks first. A rank that was never heard, because a firewall is between, is not judged (but on this node, where it
+// can be looked at); that is said once. A
 // rank that a debugger holds isn't either, and the time for which this process itself did not run does not count.
 class Pulse {
  public:

@@ -104,7 +104,7 @@ TEST_CASE(
 
 TEST_CASE("fault: a rank that is stopped while the job starts ends it too, and is named once") {
   const Way three{3, true};
-  for (const int ms : {0, 50, 150, 300, 600}) {
+  for (const int ms : {0, 50, 150, 200, 250, 300, 350, 600}) {
     CAPTURE(ms);
     const FaultDesk desk;
     const pid_t run = desk.begin(three, {"train.max_steps=1000000", "comm.silence_seconds=3"});
