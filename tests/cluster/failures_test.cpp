@@ -13,8 +13,7 @@ TEST_CASE("cluster: a node that is lost ends its job, which SLURM starts on anot
       cluster.train({}, {"train.max_steps=3000", "checkpoint.every_steps=200", "train.eval_every=0"});
   REQUIRE(desk.wait_for_step("out", 300));
   // Written beside the steps, it may come later than they do.
-  for (int i = 0; i < 600 && desk.steps("out").empty(); ++i)
-    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  REQUIRE(desk.wait_for_checkpoint("out"));
   const std::string node = cluster.field(job, "NodeList"), other = node == "n1" ? "n2" : "n1";
   cluster.lose(node);
   const std::int64_t lost_at = desk.last_step("out");
