@@ -52,7 +52,10 @@ def compare(name, sameness, emulated, real):
 def main():
     if len(sys.argv) != 3:
         sys.exit(__doc__)
-    emulated, real = read(sys.argv[1]), read(sys.argv[2])
+    try:
+        emulated, real = read(sys.argv[1]), read(sys.argv[2])
+    except OSError as e:
+        sys.exit(f"cannot compare: {e}")
     if not emulated:
         sys.exit("no cases in " + sys.argv[1])
     good = True

@@ -155,9 +155,10 @@ if [[ -x $sanitizer ]]; then
 else
   skip sanitizer "no compute-sanitizer in PATH or beside $CUDACXX; name it in COMPUTE_SANITIZER"
 fi
-step conformance-emulated conformance "$emulated" "$record/conformance-emulated.txt"
-step conformance-gpu conformance "$real" "$record/conformance-gpu.txt"
-step conformance-compared scripts/compare_conformance.py "$record/conformance-emulated.txt" "$record/conformance-gpu.txt"
+step conformance-emulated conformance "$emulated" "$PWD/$emulated/conformance.txt"
+step conformance-gpu conformance "$real" "$PWD/$real/conformance.txt"
+step conformance-compared scripts/compare_conformance.py "$emulated/conformance.txt" "$real/conformance.txt"
+[[ -e $real/conformance.txt ]] && gzip -9nc "$real/conformance.txt" >"$record/conformance-gpu.txt.gz"
 step train train
 step bench-tiny "$real/tests/cuda_bench_tiny" --tiny yes
 for part in kernels attention steps; do step "bench-$part" measured $part; done
