@@ -10,7 +10,7 @@ must fail, by a finding or by a wrong value. Places are the calls of __syncthrea
 cudaStreamWaitEvent, and of the functions here that wrap an instruction that orders (cp.async groups, mbarriers, fences,
 wgmma groups, named barriers), which are found by that instruction. A header is tried in one of its objects (HOLDERS).
 
-A place whose absence nothing can notice stands with its reason in scripts/cuda_mutations_equal.txt. The exit status is 1
+A place whose absence no test notices stands with its reason in scripts/cuda_mutations_equal.txt. The exit status is 1
 if a place survives that does not stand there, if one stands there that is noticed or gone, or if something does not build.
 """
 
