@@ -30,7 +30,9 @@ class InstSite final : public Site {
  public:
   InstSite(const LaunchState& launch, std::uint32_t block, std::uint32_t thread, const Inst& inst)
       : launch_(launch), block_(block), thread_(thread), inst_(inst) {}
-  std::string who() const override { return cat(readable(launch_.info.name), " block ", block_, " thread ", thread_); }
+  std::string who() const override {
+    return cat(readable(launch_.info.name), " block ", block_, " thread ", thread_);
+  }
   std::string where() const override { return launch_.where(inst_); }
 
  private:
