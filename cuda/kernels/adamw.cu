@@ -1,6 +1,4 @@
-#include <cmath>
-
-#include "kernels/adamw.h"
+#include "kernels/adamw_factors.h"
 #include "kernels/cuda_kernels.h"
 #include "kernels/elementwise.cuh"
 #include "kernels/reduce.cuh"
@@ -8,28 +6,13 @@
 namespace zt::kernels {
 namespace {
 
-// The step's numbers, worked out once in fp64.
-struct Factors {
-  explicit Factors(const AdamW& a)
-      : beta1(a.beta1),
-        beta2(a.beta2),
-        fresh1(float(1.0 - double(a.beta1))),
-        fresh2(float(1.0 - double(a.beta2))),
-        keep(float(1.0 - double(a.lr) * double(a.decay))),
-        step(float(double(a.lr) / (1.0 - std::pow(double(a.beta1), double(a.t))))),
-        root2(float(1.0 / std::sqrt(1.0 - std::pow(double(a.beta2), double(a.t))))),
-        eps(a.eps),
-        grad_scale(a.grad_scale) {}
-  float beta1, beta2, fresh1, fresh2, keep, step, root2, eps, grad_scale;
-};
-
 // kPublish: w gets p rounded.
 template <typename G, typename W, bool kPublish>
 struct AdamWOp {
   DeviceRows<float> p, m, v;
   DeviceRows<const G> g;
   DeviceRows<W> w;
-  Factors f;
+  AdamWFactors f;
 
   template <int kVec>
   __device__ void apply(std::int64_t row, std::int64_t col, int count) const {
@@ -57,7 +40,7 @@ void adamw_typed(const AdamW& a) {
   using Master = DeviceRows<float>;
   const AdamWOp<G, W, kPublish> op{Master(a.p_n),        Master(a.m_n),
                                    Master(a.v_n),        DeviceRows<const G>(a.g_n),
-                                   DeviceRows<W>(a.w_n), Factors(a)};
+                                   DeviceRows<W>(a.w_n), AdamWFactors(a)};
   constexpr int kVec = kWidest<G, W, float>;
   const bool aligned = all_aligned({a.p_n, a.m_n, a.v_n, a.g_n, a.w_n}, kVec);
   launch_rows<kVec>("adamw", op, 1, a.p_n.size(), aligned);

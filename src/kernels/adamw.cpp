@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "kernels/adamw_factors.h"
 #include "kernels/cpu_kernels.h"
 #include "kernels/loops.h"
 #include "tensor/convert.h"
@@ -10,23 +11,8 @@
 namespace zt::kernels {
 namespace {
 
-// The step's numbers, worked out once in fp64.
-struct Factors {
-  explicit Factors(const AdamW& a)
-      : beta1(a.beta1),
-        beta2(a.beta2),
-        fresh1(float(1.0 - double(a.beta1))),
-        fresh2(float(1.0 - double(a.beta2))),
-        keep(float(1.0 - double(a.lr) * double(a.decay))),
-        step(float(double(a.lr) / (1.0 - std::pow(double(a.beta1), double(a.t))))),
-        root2(float(1.0 / std::sqrt(1.0 - std::pow(double(a.beta2), double(a.t))))),
-        eps(a.eps),
-        grad_scale(a.grad_scale) {}
-  float beta1, beta2, fresh1, fresh2, keep, step, root2, eps, grad_scale;
-};
-
 template <typename G>
-void update(Factors f, float* p_n, float* m_n, float* v_n, const G* g_n, std::int64_t count) {
+void update(AdamWFactors f, float* p_n, float* m_n, float* v_n, const G* g_n, std::int64_t count) {
 #pragma omp simd
   for (std::int64_t i = 0; i < count; ++i) {
     const float g = f.grad_scale * float(g_n[i]);
@@ -46,7 +32,7 @@ void publish(const float* p_n, W* w_n, std::int64_t count) {
 
 template <typename G, typename W>
 void adamw_typed(const AdamW& a) {
-  const Factors factors(a);
+  const AdamWFactors factors(a);
   const Rows<float> p(a.p_n), m(a.m_n), v(a.v_n);
   const Rows<const G> g(a.g_n);
   const Rows<W> w(a.w_n);
