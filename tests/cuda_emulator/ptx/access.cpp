@@ -318,6 +318,25 @@ void Block::require_proxy_fence(Warp& w, const Inst& inst, std::uint32_t offset,
   }
 }
 
+void Block::publish_mbarriers(Warp& w, Mask lanes) {
+  ++tick_;
+  for_lanes(lanes, [&](int l) { w.published_at[std::size_t(l)] = tick_; });
+}
+
+// The first state of an mbarrier is such a write, and a copy that reports to it works on it by that proxy. The
+// thread that ran the init has a fence for this alone.
+// Source: PTX ISA 9.0, "membar, fence": .mbarrier_init orders the thread's own prior inits.
+void Block::require_published(Warp& w, int lane, const Inst& inst, std::uint32_t mbarrier) {
+  const auto it = mbarriers_.find(mbarrier);
+  if (!checks() || it == mbarriers_.end()) return;
+  const MBarrier& b = it->second;
+  const Warp& maker = warps_[std::size_t(b.warp)];
+  const std::uint32_t published = maker.published_at[std::size_t(b.lane)];
+  if (std::max({published, maker.fenced_at, w.fenced_at}) > b.made_at) return;
+  finding("mbarrier", w, lane, inst,
+          "reports to a barrier after whose init there was no fence.mbarrier_init or fence.proxy.async");
+}
+
 // A pass serves one 4-byte word of each of the 32 banks. Accesses of 8 and 16 bytes go by halves and quarters of
 // the warp, as the hardware documents.
 void Block::count_banks(const std::uint64_t* offset, Mask mask, std::uint32_t bytes) {

@@ -74,6 +74,8 @@ struct MBarrier {
   std::uint32_t count = 0, pending = 0;
   std::int64_t bytes = 0;   // of transactions still to come
   std::uint32_t phase = 0;  // how many are complete
+  int warp = 0, lane = 0;   // of its init
+  std::uint32_t made_at = 0;
   BlockClocks::Snapshot gathering, complete;
 };
 
@@ -149,6 +151,9 @@ class Block {
   void mark_written(const Warp& w, std::uint32_t offset, std::uint32_t bytes);
   void require_proxy_fence(Warp& w, const Inst& inst, std::uint32_t offset, std::uint32_t bytes);
   void proxy_fence(Warp& w) { w.fenced_at = ++tick_; }
+  void require_published(Warp& w, int lane, const Inst& inst, std::uint32_t mbarrier);
+  void publish_mbarriers(Warp& w, Mask lanes);
+  std::uint32_t tick() const { return tick_; }
 
   // Counts passes of shared memory and sectors of global memory.
   void count_banks(const std::uint64_t* offset, Mask mask, std::uint32_t bytes);

@@ -104,6 +104,9 @@ void init_mbarrier(Warp& w, const Inst& in, Mask m) {
       return block.finding("mbarrier", w, l, in, cat("no place for one: shared byte ", at));
     MBarrier b;
     b.count = b.pending = lanes_of<std::uint32_t>(w, in.b)[l];
+    b.warp = w.index;
+    b.lane = l;
+    b.made_at = block.tick();
     block.mbarriers()[at] = b;
   });
   block.event();
@@ -241,6 +244,7 @@ void bulk_lanes(Warp& w, const Inst& in, Mask m) {
                                                  : lanes_of<std::uint32_t>(w, refs[3])[l]);
       const std::uint64_t exists =
           block.allow_global_range(w, l, in, copy.global, copy.bytes, AccessKind::read);
+      block.require_published(w, l, in, copy.mbarrier);
       block.async_write(w, l, in, copy.shared, copy.bytes);
       std::memset(block.shared() + copy.shared, 0xff, copy.bytes);
       copy.readable = std::uint32_t(std::min<std::uint64_t>(exists, copy.bytes));
@@ -309,6 +313,7 @@ void tensor_lanes(Warp& w, const Inst& in, Mask m) {
     if (copy.to_shared) {
       copy.mbarrier = std::uint32_t(in.flags & 4 ? lanes_of<std::uint64_t>(w, refs[2])[l]
                                                  : lanes_of<std::uint32_t>(w, refs[2])[l]);
+      block.require_published(w, l, in, copy.mbarrier);
       block.async_write(w, l, in, copy.shared, copy.bytes);
       std::memset(block.shared() + copy.shared, 0xff, copy.bytes);
     } else {

@@ -275,14 +275,17 @@ void fence(Warp& w, const Inst&, Mask) {
 
 void proxy_fence(Warp& w, const Inst&, Mask) { w.block->proxy_fence(w); }
 
+void publish_mbarriers(Warp& w, const Inst&, Mask m) { w.block->publish_mbarriers(w, m); }
+
 void nothing(Warp&, const Inst&, Mask) {}
 
 void decode_fence(Decoder& d) {
   Inst in;
   const bool cta = d.has("cta");
-  in.run = d.has("proxy") ? (d.has("async") || d.has("async::generic") ? proxy_fence : nothing)
-           : d.has("mbarrier_init") || cta ? nothing
-                                           : fence;
+  in.run = d.has("proxy")           ? (d.has("async") || d.has("async::generic") ? proxy_fence : nothing)
+           : d.has("mbarrier_init") ? publish_mbarriers
+           : cta                    ? nothing
+                                    : fence;
   for (const std::string& m : d.modifiers()) {
     if (starts_with(m, "async")) in.run = proxy_fence;
   }

@@ -14,6 +14,7 @@ void Warp::start(int index_in_block, Mask lanes_existing) {
   for (auto& c : copies) c.clear();
   copy_group.fill(0);
   bulk_group.fill(0);
+  published_at.fill(0);
   fenced_at = fences = 0;
   atomics_since_fence = false;
   atomic_addresses.clear();

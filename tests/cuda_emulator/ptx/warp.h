@@ -53,10 +53,11 @@ struct Warp {
   std::array<std::uint32_t, kLanes> copy_group{};
   std::array<std::uint32_t, kLanes> bulk_group{};
   std::uint64_t instructions = 0;
-  std::uint32_t fenced_at = 0;                  // tick of the last fence.proxy.async
-  std::uint32_t fences = 0;                     // memory fences so far
-  bool atomics_since_fence = false;             // then the next fence acquires
-  std::vector<std::uint64_t> atomic_addresses;  // theirs
+  std::uint32_t fenced_at = 0;                       // tick of the last fence.proxy.async
+  std::array<std::uint32_t, kLanes> published_at{};  // tick of each lane's last fence.mbarrier_init
+  std::uint32_t fences = 0;                          // memory fences so far
+  bool atomics_since_fence = false;                  // then the next fence acquires
+  std::vector<std::uint64_t> atomic_addresses;       // theirs
 
   void start(int index_in_block, Mask lanes_existing);
   // Takes up the group that is to run next, after merging those that met.

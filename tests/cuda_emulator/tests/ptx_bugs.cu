@@ -137,8 +137,11 @@ __global__ void dynamic_shared_memory(float* y, const float* x) {
   y[threadIdx.x] = dynamic[(threadIdx.x ^ 1) + (kBug ? 8 : 0)];
 }
 
-// One thread feeds two stages by bulk copies, a warp adds up.
-template <bool kBug>
+enum class Ring { right, right_by_proxy_fence, no_empty_wait, not_published, published_by_another };
+
+// One thread feeds two stages by bulk copies, a warp adds up. Copies may report to a barrier once the thread that ran
+// its init has published it.
+template <Ring kRing>
 __global__ void ring(float* y, const float* x) {
   __shared__ alignas(16) float stage[2][32];
   __shared__ std::uint64_t full[2], empty[2];
@@ -147,7 +150,14 @@ __global__ void ring(float* y, const float* x) {
       asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(shared_address(full + i)) : "memory");
       asm volatile("mbarrier.init.shared::cta.b64 [%0], 32;" ::"r"(shared_address(empty + i)) : "memory");
     }
-    asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+    if (kRing == Ring::right_by_proxy_fence)
+      asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+    else if (kRing == Ring::right || kRing == Ring::no_empty_wait)
+      asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+  }
+  if (kRing == Ring::published_by_another) {
+    __syncwarp();
+    if (threadIdx.x == 1) asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
   }
   __syncthreads();
   const auto wait = [](std::uint64_t* b, int parity) {
@@ -161,7 +171,7 @@ __global__ void ring(float* y, const float* x) {
   if (threadIdx.x == 32) {
     for (int t = 0; t < kTiles; ++t) {
       const int s = t % 2;
-      if (!kBug && t >= 2) wait(empty + s, (t / 2 - 1) & 1);
+      if (kRing != Ring::no_empty_wait && t >= 2) wait(empty + s, (t / 2 - 1) & 1);
       asm volatile("{\n.reg .b64 t;\nmbarrier.arrive.expect_tx.shared::cta.b64 t, [%0], 128;\n}" ::"r"(
                        shared_address(full + s))
                    : "memory");
@@ -242,7 +252,10 @@ const Pair kPairs[] = {
     ZT_PAIR("two blocks write one word", one_word_of_two_blocks, 4, 32),
     ZT_PAIR("misaligned vector", alignment, 1, 32),
     ZT_PAIR("dynamic shared memory too small", dynamic_shared_memory, 1, 64),
-    ZT_PAIR("ring without its empty wait", ring, 1, 64),
+    {"ring without its empty wait", ring<Ring::right>, ring<Ring::no_empty_wait>, 1, 64},
+    {"ring of barriers nobody published", ring<Ring::right>, ring<Ring::not_published>, 1, 64},
+    {"ring of barriers another thread published", ring<Ring::right_by_proxy_fence>,
+     ring<Ring::published_by_another>, 1, 64},
     {"wgmma waited for too late", wgmma_products<0>, wgmma_products<1>, 1, 128},
     {"missing proxy fence", wgmma_products<0>, wgmma_products<2>, 1, 128},
 };

@@ -1,4 +1,4 @@
-// Eighteen mistakes in kernels, each beside the kernel without it.
+// Twenty mistakes in kernels, each beside the kernel without it.
 #pragma once
 
 #include <cuda_runtime_api.h>
