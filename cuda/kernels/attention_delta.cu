@@ -1,6 +1,5 @@
-#include "kernels/attention_call.cuh"
+#include "kernels/attention_rows.cuh"
 #include "kernels/attention_shapes.h"
-#include "kernels/vectors.cuh"
 
 namespace zt::kernels {
 namespace {

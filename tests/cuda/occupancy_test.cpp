@@ -62,7 +62,7 @@ int blocks(const std::string& arch, const Budget& b, int dynamic_bytes) {
   kernel.maxDynamicSharedSizeBytes = std::size_t(dynamic_bytes);
   kernel.numBlockBarriers = 1;
   const cudaOccDeviceState state;
-  cudaOccResult result;
+  cudaOccResult result{};
   REQUIRE(cudaOccMaxActiveBlocksPerMultiprocessor(&result, &device, &kernel, &state, b.threads,
                                                   std::size_t(dynamic_bytes)) == CUDA_OCC_SUCCESS);
   return result.activeBlocksPerMultiprocessor;
@@ -88,13 +88,20 @@ void check_size(const std::map<std::string, Budget>& all, const std::string& arc
 
 template <int D>
 void check_warpgroups(const std::map<std::string, Budget>& all, const std::string& type) {
-  using Tiles = kernels::WarpgroupTiles<D>;
-  const std::string key = cat("sm_90a attention_forward_warpgroups<", type, ", ", D, ">");
-  INFO(key);
-  REQUIRE(all.count(key) == 1);
-  CHECK(all.at(key).spills == 0);
-  CHECK(all.at(key).threads == Tiles::kThreads);
-  CHECK(blocks("sm_90a", all.at(key), Tiles::kBytes) >= 1);
+  const auto check = [&](const std::string& kernel, int threads, int dynamic_bytes) {
+    const std::string key = cat("sm_90a ", kernel, "<", type, ", ", D, ">");
+    INFO(key);
+    REQUIRE(all.count(key) == 1);
+    CHECK(all.at(key).spills == 0);
+    CHECK(all.at(key).threads == threads);
+    CHECK(blocks("sm_90a", all.at(key), dynamic_bytes) >= 1);
+  };
+  using Forward = kernels::WarpgroupTiles<D>;
+  using Keys = kernels::WarpgroupKeysTiles<D>;
+  using Queries = kernels::WarpgroupQueriesTiles<D>;
+  check("attention_forward_warpgroups", Forward::kThreads, Forward::kBytes);
+  check("attention_backward_keys_warpgroups", Keys::kThreads, Keys::kBytes);
+  check("attention_backward_queries_warpgroups", Queries::kThreads, Queries::kBytes);
 }
 
 TEST_CASE(
