@@ -21,18 +21,33 @@ Stream make_stream(int urgency) {
   return Stream(stream);
 }
 
-Event make_event() {
+Event make_event(bool timed) {
   cudaEvent_t event = nullptr;
-  check(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "cannot create an event");
+  check(cudaEventCreateWithFlags(&event, timed ? cudaEventDefault : cudaEventDisableTiming),
+        "cannot create an event");
   return Event(event);
 }
 
 struct CudaDevice::Handles {
   std::array<Stream, schedule::kLanes> lanes;
   std::array<Event, schedule::kLanes> ends;  // of each lane's part of a list
-  Event start;
-  std::vector<Event> marks;  // of ops
+  Event begin;
+  std::vector<Event> starts, marks;  // of ops
 };
+
+static void record(const Event& event, cudaStream_t stream) {
+  check(cudaEventRecord(event.get(), stream), "cannot record an event");
+}
+
+static void wait(cudaStream_t stream, const Event& event) {
+  check(cudaStreamWaitEvent(stream, event.get(), 0), "cannot wait for an event");
+}
+
+static double seconds_between(const Event& from, const Event& to) {
+  float milliseconds = 0;
+  check(cudaEventElapsedTime(&milliseconds, from.get(), to.get()), "cannot read the GPU's clock");
+  return double(milliseconds) / 1e3;
+}
 
 CudaDevice::CudaDevice(int ordinal) : ordinal_(ordinal), handles_(std::make_unique<Handles>()) {
   check(cudaSetDevice(ordinal), "cannot use the GPU");
@@ -44,7 +59,7 @@ CudaDevice::CudaDevice(int ordinal) : ordinal_(ordinal), handles_(std::make_uniq
     handles_->lanes[lane] = make_stream(static_cast<schedule::Lane>(lane) == schedule::Lane::comm ? 1 : 0);
     handles_->ends[lane] = make_event();
   }
-  handles_->start = make_event();
+  handles_->begin = make_event(true);
   enter(0);
 }
 
@@ -125,32 +140,34 @@ void CudaDevice::synchronize() {
 
 // What lane 0 was given before the list comes before all of it.
 void CudaDevice::begin(int ops) {
-  while (static_cast<int>(handles_->marks.size()) < ops) handles_->marks.push_back(make_event());
+  while (static_cast<int>(handles_->marks.size()) < ops) {
+    handles_->starts.push_back(make_event(true));
+    handles_->marks.push_back(make_event(true));
+  }
   enter(0);
-  check(cudaEventRecord(handles_->start.get(), current_stream()), "cannot record an event");
-  for (int lane = 1; lane < schedule::kLanes; ++lane)
-    check(
-        cudaStreamWaitEvent(handles_->lanes[static_cast<std::size_t>(lane)].get(), handles_->start.get(), 0),
-        "cannot wait for an event");
+  record(handles_->begin, current_stream());
+  for (std::size_t lane = 1; lane < handles_->lanes.size(); ++lane)
+    wait(handles_->lanes[lane].get(), handles_->begin);
 }
 
 void CudaDevice::enter(int lane) { enter_stream(handles_->lanes[static_cast<std::size_t>(lane)].get()); }
 
-void CudaDevice::wait_for(int op) {
-  check(cudaStreamWaitEvent(current_stream(), handles_->marks[static_cast<std::size_t>(op)].get(), 0),
-        "cannot wait for an event");
-}
+void CudaDevice::wait_for(int op) { wait(current_stream(), handles_->marks[static_cast<std::size_t>(op)]); }
 
-void CudaDevice::mark(int op) {
-  check(cudaEventRecord(handles_->marks[static_cast<std::size_t>(op)].get(), current_stream()),
-        "cannot record an event");
+void CudaDevice::start(int op) { record(handles_->starts[static_cast<std::size_t>(op)], current_stream()); }
+
+void CudaDevice::mark(int op) { record(handles_->marks[static_cast<std::size_t>(op)], current_stream()); }
+
+device::Interval CudaDevice::time_of(int op) {
+  const auto number = static_cast<std::size_t>(op);
+  const double start = seconds_between(handles_->begin, handles_->starts[number]);
+  return {start, start + seconds_between(handles_->starts[number], handles_->marks[number])};
 }
 
 void CudaDevice::finish() {
   for (std::size_t lane = 1; lane < handles_->lanes.size(); ++lane) {
-    check(cudaEventRecord(handles_->ends[lane].get(), handles_->lanes[lane].get()), "cannot record an event");
-    check(cudaStreamWaitEvent(handles_->lanes[0].get(), handles_->ends[lane].get(), 0),
-          "cannot wait for an event");
+    record(handles_->ends[lane], handles_->lanes[lane].get());
+    wait(handles_->lanes[0].get(), handles_->ends[lane]);
   }
   enter(0);
   synchronize();

@@ -31,8 +31,10 @@ class CudaDevice final : public device::Device, public device::Queues {
   void begin(int ops) override;
   void enter(int lane) override;
   void wait_for(int op) override;
+  void start(int op) override;
   void mark(int op) override;
   void finish() override;
+  device::Interval time_of(int op) override;
 
   // Is called while the host waits for the GPU, and throws where what it waits for will never come.
   void watch(std::function<void()> look) { look_ = std::move(look); }

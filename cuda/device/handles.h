@@ -18,7 +18,7 @@ using Event = std::unique_ptr<CUevent_st, DestroyEvent>;
 
 // Never waits for the legacy default stream, nor lets that wait. A greater `urgency` goes first where blocks compete.
 Stream make_stream(int urgency = 0);
-// Without times, which would cost the GPU a little each time.
-Event make_event();
+// Without times unless it is `timed`: they cost the GPU a little.
+Event make_event(bool timed = false);
 
 }  // namespace zt::cuda

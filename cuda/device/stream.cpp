@@ -2,6 +2,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "device/error_text.h"
 
 namespace zt::cuda {
 
@@ -14,13 +15,30 @@ cudaStream_t current_stream() {
 
 void enter_stream(cudaStream_t stream) { entered = stream; }
 
+// What cudaErrorInsufficientDriver stands for: also that there is none.
+static std::string driver_at_fault() {
+  int driver = 0;
+  if (cudaDriverGetVersion(&driver) != cudaSuccess || driver == 0)
+    return "there is no driver for NVIDIA GPUs";
+  return cat("the driver is for CUDA ", driver / 1000, ".", driver % 1000 / 10, ", this program for CUDA ",
+             CUDART_VERSION / 1000, ".", CUDART_VERSION % 1000 / 10);
+}
+
+std::string text(cudaError_t status) {
+  if (status == cudaErrorInsufficientDriver) return driver_at_fault();
+  return cat(cudaGetErrorString(status), " (", cudaGetErrorName(status), ")");
+}
+
 void check(cudaError_t status, const char* what) {
   if (status == cudaSuccess) return;
-  const char* const hint = status == cudaErrorInsufficientDriver
-                               ? "install a driver that supports CUDA 13.0, or set run.device: cpu"
-                               : "`nvidia-smi` and the system's log (Xid lines) say more";
-  throw Error(Blame::machine,
-              cat(what, ": ", cudaGetErrorString(status), " (", cudaGetErrorName(status), ")"), hint);
+  const char* hint = "`nvidia-smi` and the system's log (Xid lines) say more";
+  if (status == cudaErrorInsufficientDriver)
+    hint = "CUDA 13 needs NVIDIA's driver 580 or later; run.device: cpu needs none";
+  if (status == cudaErrorNoKernelImageForDevice)
+    hint = "the backend is built for compute capability 8.0 and later (A100, H100, B200)";
+  if (status == cudaErrorDevicesUnavailable)
+    hint = "another process may hold the GPU alone: `nvidia-smi -q -d COMPUTE` shows its compute mode";
+  throw Error(Blame::machine, cat(what, ": ", text(status)), hint);
 }
 
 }  // namespace zt::cuda

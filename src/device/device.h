@@ -10,6 +10,11 @@
 
 namespace zt::device {
 
+// Seconds since the list began.
+struct Interval {
+  double start = 0, end = 0;
+};
+
 // Lanes as queues beside the host: an op is enqueued on a lane, and done some time later. Ops of one lane are done in
 // the order in which they were enqueued; between lanes only what `wait_for` names is ordered.
 class Queues {
@@ -21,10 +26,14 @@ class Queues {
   virtual void enter(int lane) = 0;
   // What is enqueued next on the entered lane begins after op `op`, which has been marked.
   virtual void wait_for(int op) = 0;
+  // Op `op` begins with what is enqueued next on the entered lane, which has its waits already.
+  virtual void start(int op) = 0;
   // Op `op` is everything that was enqueued on the entered lane until now.
   virtual void mark(int op) = 0;
   // Returns when everything is done, on lane 0. Error(machine) or Error(peer) where something has failed.
   virtual void finish() = 0;
+  // When an op that was started and marked ran, by the device's clock. After finish().
+  virtual Interval time_of(int op) = 0;
 };
 
 class Device {

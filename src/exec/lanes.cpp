@@ -1,5 +1,6 @@
 #include "exec/lanes.h"
 
+#include <algorithm>
 #include <chrono>
 #include <limits>
 #include <utility>
@@ -90,6 +91,7 @@ double Lanes::run_inline(const schedule::Schedule& list) {
 
 // The host runs ahead of the device; waits between ops of one queue need no words.
 double Lanes::run_queues(const schedule::Schedule& list) {
+  ended_.resize(std::max(ended_.size(), list.ops.size()));
   queues_->begin(static_cast<int>(list.ops.size()));
   try {
     for (int i = 0; i < static_cast<int>(list.ops.size()); ++i) {
@@ -97,6 +99,7 @@ double Lanes::run_queues(const schedule::Schedule& list) {
       queues_->enter(static_cast<int>(op.lane));
       for (const int wait : op.waits)
         if (wait >= 0 && list.ops[static_cast<std::size_t>(wait)].lane != op.lane) queues_->wait_for(wait);
+      queues_->start(i);
       play_op(op, i);
       queues_->mark(i);
     }
@@ -105,7 +108,35 @@ double Lanes::run_queues(const schedule::Schedule& list) {
     if (give_up_) give_up_(std::current_exception());
     throw;
   }
-  return 0;
+  const bool apart = std::ranges::any_of(list.ops, [](const Op& op) { return op.lane != Lane::compute; });
+  return apart || trace_ != nullptr ? stood_still_on_queues(list) : 0;
+}
+
+// An op that begins after another lane's last op it waits for stood still from the end of the op before it to that one's
+// end. What the device waited for the host beyond that is none of the other lane's.
+double Lanes::stood_still_on_queues(const schedule::Schedule& list) {
+  double computed = 0, others = 0;
+  stood_still_ = 0;
+  for (int i = 0; i < static_cast<int>(list.ops.size()); ++i) {
+    const Op& op = list.ops[static_cast<std::size_t>(i)];
+    const device::Interval time = queues_->time_of(i);
+    ended_[static_cast<std::size_t>(i)] = time.end;
+    if (trace_ != nullptr) trace_->spans[static_cast<std::size_t>(i)] = {time.start, time.end};
+    if (op.lane != Lane::compute) {
+      others = std::max(others, time.end);
+      continue;
+    }
+    int blocker = -1;
+    double ready = computed;
+    for (const int wait : op.waits)
+      if (wait >= 0 && ended_[static_cast<std::size_t>(wait)] > ready)
+        blocker = wait, ready = ended_[static_cast<std::size_t>(wait)];
+    if (blocker >= 0) note_wait(op, i, blocker, ready - computed);
+    computed = time.end;
+  }
+  const double tail = std::max(0.0, others - computed);
+  if (trace_ != nullptr) trace_->tail = tail;
+  return stood_still_ + tail;
 }
 
 double Lanes::run_threads(const schedule::Schedule& list) {

@@ -39,7 +39,8 @@ class Lanes {
   Lanes& operator=(const Lanes&) = delete;
 
   // Returns when every op has been played; throws on the first error (by time). Returns the seconds for which
-  // computation stood still for communication. Fills `trace`, where there is one.
+  // computation stood still for communication; on queues by the device's clock, as all times in `trace`, which it fills
+  // where there is one.
   double run(const schedule::Schedule& list, const Play& play, StepTrace* trace = nullptr);
 
  private:
@@ -52,6 +53,7 @@ class Lanes {
   double run_inline(const schedule::Schedule& list);
   double run_threads(const schedule::Schedule& list);
   double run_queues(const schedule::Schedule& list);
+  double stood_still_on_queues(const schedule::Schedule& list);
 
   LaneOptions options_;
   std::function<void(std::exception_ptr)> give_up_;
@@ -66,7 +68,8 @@ class Lanes {
   const Play* play_ = nullptr;
   StepTrace* trace_ = nullptr;
   std::chrono::steady_clock::time_point start_;
-  std::vector<int> place_;  // of each op, in its lane
+  std::vector<int> place_;     // of each op, in its lane
+  std::vector<double> ended_;  // of each op on queues, seconds
   std::array<std::atomic<int>, schedule::kLanes> finished_{};
   std::atomic<bool> failed_{false};
   std::exception_ptr error_;  // the first one, under the mutex

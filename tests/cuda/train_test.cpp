@@ -2,6 +2,9 @@
 // kind of device and go on on the other. A program that ends with findings of the emulator has status 97.
 #include <doctest/doctest.h>
 
+#include <array>
+
+#include "exec/trace.h"
 #include "fault/fault_desk.h"
 
 namespace zt::test {
@@ -39,6 +42,27 @@ void check_close(const FaultDesk& desk, const std::string& a, const std::string&
     CHECK(left[i].get<double>() == doctest::Approx(right[i].get<double>()).epsilon(bound));
 }
 
+// Lanes are queues, and what waits for another lane's op begins after it.
+void check_trace(const FaultDesk& desk, const std::string& folder) {
+  const exec::PlayedStep played = exec::read_trace(desk.read(folder + "/trace.json"), folder);
+  std::array<double, schedule::kLanes> until{};
+  int kept_waiting = 0;
+  for (std::size_t i = 0; i < played.list.ops.size(); ++i) {
+    const plan::Span& span = played.time.spans[i];
+    double& lane = until[std::size_t(played.list.ops[i].lane)];
+    CHECK(span.start >= lane - 1e-6);
+    CHECK(span.end >= span.start);
+    lane = span.end;
+    if (span.blocker < 0) continue;
+    ++kept_waiting;
+    CHECK(span.start >= played.time.spans[std::size_t(span.blocker)].end - 1e-6);
+  }
+  CHECK(until[0] > 0);
+  if (played.ranks == 1) return;
+  CHECK(kept_waiting > 0);
+  for (const auto& seconds : desk.field(folder, "exposed_comm_seconds")) CHECK(seconds.get<double>() > 0);
+}
+
 }  // namespace
 
 TEST_CASE("a run on GPUs is the run on processors, for threads and processes as ranks") {
@@ -55,6 +79,7 @@ TEST_CASE("a run on GPUs is the run on processors, for threads and processes as 
     check_close(desk, folder, "cpu", "grad_norm", 1e-4);
     check_close(desk, folder, "cpu", "eval_loss", 1e-4);
     CHECK(desk.field(folder, "batch_hash") == desk.field("cpu", "batch_hash"));
+    check_trace(desk, folder);
   }
 }
 
@@ -95,7 +120,14 @@ TEST_CASE("ranks that would share a GPU are refused with their numbers and the G
   }
   const Outcome none = desk.train({1, false, {"ZEROTRAIN_EMULATOR_DEVICES=0"}}, {});
   CHECK(none.status == 7);
-  CHECK(contains(none.err, "has no GPU it may use"));
+  CHECK(contains(none.err, "run.device is cuda, and 1 of 1 ranks can't use a GPU: CUDA says: no CUDA"));
+}
+
+TEST_CASE("where a driver shows no GPU, device auto trains on the processor and says why") {
+  const GpuDesk desk;
+  const Outcome o = desk.train({1, false, {"ZEROTRAIN_EMULATOR_DEVICES=0"}}, {"run.device=auto"});
+  CHECK(o.status == 0);
+  CHECK(contains(o.err, "no GPU is used: CUDA says: no CUDA-capable device is detected"));
 }
 
 }  // namespace zt::test

@@ -144,13 +144,13 @@ cudaError_t cudaEventQuery(cudaEvent_t handle) {
   return status_of(event->device->query(event, "cudaEventQuery"));
 }
 
-// Time means nothing here: a millisecond between any two events.
+// A millisecond passes whenever a piece of work ends.
 cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t begin, cudaEvent_t end) {
   for (const Event* event : {event_of(begin), event_of(end)}) {
     if (!event->recorded || !event->timing) return fail(cudaErrorInvalidResourceHandle);
     if (event->work && !event->work->done) return cudaErrorNotReady;
   }
-  *milliseconds = 1;
+  *milliseconds = float(double(end_of(event_of(end))) - double(end_of(event_of(begin))));
   return cudaSuccess;
 }
 }

@@ -87,6 +87,10 @@ Event* Device::create_event(bool timing) {
   return events_.back().get();
 }
 
+std::uint64_t end_of(const Event* event) {
+  return std::max(event->not_before, event->work ? event->work->ended : 0);
+}
+
 WorkPtr Device::enqueue(Stream* stream, const std::string& name, std::function<bool()> run,
                         const std::vector<WorkPtr>& after) {
   const std::lock_guard lock(mutex_);
@@ -115,13 +119,18 @@ WorkPtr Device::enqueue(Stream* stream, const std::string& name, std::function<b
   return work;
 }
 
+WorkPtr Device::all_of(Stream* stream) {
+  const std::lock_guard lock(mutex_);
+  if (!stream->waits.empty()) enqueue(stream, "event", nullptr);
+  return stream->last;
+}
+
 void Device::record(Event* event, Stream* stream) {
   const std::lock_guard lock(mutex_);
-  // Waits that no work has taken yet are part of what the event stands for.
-  if (!stream->waits.empty()) enqueue(stream, "event", nullptr);
+  event->work = all_of(stream);
+  event->not_before = stream->awaited_end;
   merge(&stream->clock, host_);
   event->clock = stream->clock;
-  event->work = stream->last;
   event->recorded = true;
 }
 
@@ -134,6 +143,7 @@ void Device::wait_for(Stream* stream, Event* event) {
   if (number == forgotten_wait_) return;
   merge(&stream->clock, event->clock);
   if (event->work && !event->work->done) stream->waits.push_back(event->work);
+  stream->awaited_end = std::max(stream->awaited_end, end_of(event));
 }
 
 // Marks the work and everything it waits for. Queues can be long, so no recursion.
@@ -181,6 +191,7 @@ bool Device::run_one() {
       std::fprintf(stderr, "device %d stream %u #%u %s\n", index_, work->stream->number, work->op->sequence,
                    work->op->name.c_str());
     work->done = true;
+    work->ended = ++ended_;
     work->run = nullptr;
     work->after.clear();
     work->stream->queue.pop_front();
@@ -272,7 +283,7 @@ bool Device::synchronize(Stream* stream, const char* call) {
   if (stream->destroyed)
     report("destroyed stream", cat(call, " on stream ", stream->number, ", which was destroyed"),
            CallStack::here().text());
-  const WorkPtr work = stream->last;
+  const WorkPtr work = all_of(stream);
   const Clock clock = stream->clock;
   lock.unlock();
   return wait_and_know(work, clock, call);
@@ -289,7 +300,7 @@ bool Device::synchronize(Event* event, const char* call) {
 bool Device::finish(const char* call) {
   std::unique_lock lock(mutex_);
   std::vector<WorkPtr> all;
-  for (const auto& stream : streams_) all.push_back(stream->last);
+  for (const auto& stream : streams_) all.push_back(all_of(stream.get()));
   lock.unlock();
   return std::all_of(all.begin(), all.end(), [&](const WorkPtr& work) { return wait(work, call); });
 }
@@ -297,7 +308,10 @@ bool Device::finish(const char* call) {
 bool Device::synchronize_all(const char* call) {
   std::unique_lock lock(mutex_);
   std::vector<std::pair<WorkPtr, Clock>> all;
-  for (const auto& stream : streams_) all.emplace_back(stream->last, stream->clock);
+  for (const auto& stream : streams_) {
+    const WorkPtr last = all_of(stream.get());
+    all.emplace_back(last, stream->clock);
+  }
   lock.unlock();
   for (const auto& [work, clock] : all)
     if (!wait_and_know(work, clock, call)) return false;
@@ -349,7 +363,8 @@ Ready Device::ready_and_known(const WorkPtr& work, const Clock& clock, const cha
 
 Ready Device::query(Stream* stream, const char* call) {
   const std::lock_guard lock(mutex_);
-  return ready_and_known(stream->last, stream->clock, call);
+  const WorkPtr last = all_of(stream);
+  return ready_and_known(last, stream->clock, call);
 }
 
 Ready Device::query(Event* event, const char* call) {

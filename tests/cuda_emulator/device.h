@@ -34,6 +34,7 @@ struct Work {
   bool eager = false;
   bool tried = false;
   bool done = false;
+  std::uint64_t ended = 0;  // how many of the device's pieces had ended with it
 };
 using WorkPtr = std::shared_ptr<Work>;
 
@@ -47,7 +48,8 @@ struct Stream {
   Clock clock;
   std::deque<WorkPtr> queue;
   WorkPtr last;
-  std::vector<WorkPtr> waits;  // of events, for the next work
+  std::vector<WorkPtr> waits;     // of events, for the next work
+  std::uint64_t awaited_end = 0;  // the latest end of work that was done when this stream was to wait for it
 };
 
 struct Event {
@@ -57,7 +59,11 @@ struct Event {
   bool destroyed = false;
   Clock clock;
   WorkPtr work;  // what must be done for the event to be; none: nothing was enqueued before it
+  std::uint64_t not_before = 0;  // its time is no earlier than this end
 };
+
+// How many pieces of the device's work had ended when the event was done.
+std::uint64_t end_of(const Event* event);
 
 // Something that lets a device's work go on because others wait for it: a communicator.
 class Service {
@@ -115,6 +121,8 @@ class Device {
 
   WorkPtr enqueue(Stream* stream, const std::string& name, std::function<bool()> run,
                   const std::vector<WorkPtr>& after = {});
+  // What must be done for all of a stream to be, waits too that no work has taken yet.
+  WorkPtr all_of(Stream* stream);
   void record(Event* event, Stream* stream);
   void wait_for(Stream* stream, Event* event);
 
@@ -164,6 +172,7 @@ class Device {
   Clock host_{1};
   const Op* host_op_ = nullptr;
   bool driving_ = false;
+  std::uint64_t ended_ = 0;  // pieces of work
   bool hangs_ = false;
   Patience query_patience_;
   WorkPtr queried_;

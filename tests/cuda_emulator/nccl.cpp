@@ -396,8 +396,13 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int ranks, ncclUniqueId id
 ncclResult_t ncclCommFinalize(ncclComm_t) { return ncclSuccess; }
 
 ncclResult_t ncclCommDestroy(ncclComm_t c) {
+  std::deque<WorkPtr> open;
+  {
+    const std::lock_guard lock(c->device.mutex());  // its server looks at them too
+    open.swap(c->open);
+  }
   bool finished = true;
-  for (const WorkPtr& work : std::exchange(c->open, {})) {
+  for (const WorkPtr& work : open) {
     if (work->done) continue;
     report("nccl", cat("a communicator ends while `", work->op->name, "` has not run"),
            CallStack::here().text());

@@ -47,6 +47,45 @@ TEST_CASE_FIXTURE(Fixture, "waiting for an event that was never recorded is repo
   check_none(take_findings());
 }
 
+TEST_CASE_FIXTURE(Fixture, "the host that waits for a stream waits for what the stream waits for") {
+  const cudaStream_t stream = new_stream(), other = new_stream();
+  const cudaEvent_t event = new_event();
+  auto* p = device_memory<char>(kBytes);
+  for (const Policy policy : {Policy::random, Policy::lazy, Policy::eager})
+    for (const bool asking : {false, true}) {
+      configure(1, policy, Order::random);
+      ZT_DONE(cudaMemsetAsync(p, 0, kBytes, other));
+      ZT_DONE(cudaEventRecord(event, other));
+      ZT_DONE(cudaStreamWaitEvent(stream, event, 0));
+      if (!asking) ZT_DONE(cudaStreamSynchronize(stream));
+      while (asking && cudaStreamQuery(stream) == cudaErrorNotReady) (void)cudaGetLastError();
+      CHECK_EQ(int(cudaStreamQuery(other)), int(cudaSuccess));
+      (void)cudaGetLastError();
+      check_none(take_findings());
+    }
+}
+
+TEST_CASE_FIXTURE(Fixture, "an event is no earlier than what its stream waited for") {
+  const cudaStream_t stream = new_stream(), other = new_stream();
+  cudaEvent_t begin = nullptr, awaited = nullptr, after = nullptr;
+  for (cudaEvent_t* event : {&begin, &awaited, &after}) ZT_DONE(cudaEventCreate(event));
+  auto* p = device_memory<char>(kBytes);
+  for (const Policy policy : {Policy::random, Policy::lazy, Policy::eager}) {
+    configure(1, policy, Order::random);
+    ZT_DONE(cudaEventRecord(begin, stream));
+    ZT_DONE(cudaMemsetAsync(p, 0, kBytes, other));
+    ZT_DONE(cudaEventRecord(awaited, other));
+    ZT_DONE(cudaStreamWaitEvent(stream, awaited, 0));
+    ZT_DONE(cudaEventRecord(after, stream));
+    ZT_DONE(cudaStreamSynchronize(stream));
+    float until_awaited = 0, until_after = 0;
+    ZT_DONE(cudaEventElapsedTime(&until_awaited, begin, awaited));
+    ZT_DONE(cudaEventElapsedTime(&until_after, begin, after));
+    CHECK(until_awaited > 0);
+    CHECK(until_after >= until_awaited);
+  }
+}
+
 TEST_CASE_FIXTURE(Fixture, "an event is reported when it is used after its end") {
   const cudaEvent_t event = new_event();
   ZT_DONE(cudaEventDestroy(event));

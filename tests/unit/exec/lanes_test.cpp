@@ -8,6 +8,7 @@
 #include <set>
 
 #include "base/error.h"
+#include "base/text.h"
 #include "unit/schedule/lists.h"
 
 namespace zt::exec {
@@ -100,6 +101,50 @@ TEST_CASE("lanes: seconds that computation stands still are told, and overlap hi
   CHECK(exposed < 0.1);
   CHECK(took < 0.155);
   CHECK(Lanes({false, {}}).run(list, play) >= 0.09);
+}
+
+// A device whose ops took the times it is given.
+class TimedQueues final : public device::Queues {
+ public:
+  explicit TimedQueues(std::vector<device::Interval> times) : times_(std::move(times)) {}
+  void begin(int) override {}
+  void enter(int) override {}
+  void wait_for(int op) override { said += cat("wait ", op, "; "); }
+  void start(int op) override { said += cat("start ", op, "; "); }
+  void mark(int op) override { said += cat("mark ", op, "; "); }
+  void finish() override { said += "finish"; }
+  device::Interval time_of(int op) override { return times_[std::size_t(op)]; }
+
+  std::string said;
+
+ private:
+  std::vector<device::Interval> times_;
+};
+
+TEST_CASE("lanes: on queues computation stands still until another lane's op ends, by the device's clock") {
+  schedule::Schedule list;
+  const auto op = [](Lane lane, std::vector<int> waits) {
+    Op o;
+    o.lane = lane;
+    o.waits = std::move(waits);
+    return o;
+  };
+  list.ops = {op(Lane::comm, {}), op(Lane::compute, {0}), op(Lane::comm, {}), op(Lane::compute, {1, 2}),
+              op(Lane::comm, {3})};
+  // Op 1 stands still for 2 s; then the device has nothing to do for 1 s, which is the host's fault. Op 3 is never kept
+  // waiting. At the end 4 s of communication are left.
+  TimedQueues queues({{0, 2}, {3, 6}, {2, 5}, {6, 8}, {8, 12}});
+  StepTrace trace;
+  CHECK(Lanes({}, {}, &queues).run(list, [](const Op&, int) {}, &trace) == doctest::Approx(6));
+  CHECK(queues.said ==
+        "start 0; mark 0; wait 0; start 1; mark 1; start 2; mark 2; wait 2; start 3; mark 3; wait 3; start "
+        "4; mark 4; finish");
+  CHECK(trace.spans[1].waited == doctest::Approx(2));
+  CHECK(trace.spans[1].blocker == 0);
+  CHECK(trace.spans[1].start == doctest::Approx(3));
+  CHECK(trace.spans[3].waited == 0);
+  CHECK(trace.spans[3].blocker == -1);
+  CHECK(trace.tail == doctest::Approx(4));
 }
 
 TEST_CASE("lanes: a list with a lane that this device has not is refused") {
