@@ -12,8 +12,12 @@ struct Choice {
   std::string bus_id;  // "0000:1b:00.0": the same GPU has the same one in every process of the node
 };
 
-// The GPU of each rank: its number among the ranks of its host, modulo the GPUs it may use. Collective. Error(usage),
-// on every rank, naming ranks, host and GPU, where two ranks would share one; Error(machine) where a rank has none.
+// How many GPUs this process may use that the kernels run on; where there are none, why.
+int usable_gpus(std::string* why_none);
+
+// The GPU of each rank: its number among the ranks of its host, modulo the GPUs it may use. Collective. On every rank,
+// naming ranks, host and GPU: Error(usage) where two ranks would share one; Error(machine) where a rank has none, or one
+// that is too old for the kernels.
 Choice choose_gpu(comm::Communicator& ranks);
 
 }  // namespace zt::cuda

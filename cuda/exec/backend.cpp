@@ -27,6 +27,10 @@ class GpuBackend final : public exec::Backend {
 }  // namespace
 }  // namespace zt::cuda
 
+extern "C" __attribute__((visibility("default"))) int zerotrain_cuda_gpus(std::string* why_none) {
+  return zt::cuda::usable_gpus(why_none);
+}
+
 extern "C" __attribute__((visibility("default"))) zt::exec::Backend* zerotrain_cuda_backend(
     zt::comm::Communicator& hosts) {
   return new zt::cuda::GpuBackend(hosts);

@@ -58,7 +58,12 @@ Module open_module() {
   void* const module = ::dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (module == nullptr) return {true, nullptr, cat("its module cannot be used: ", last_failure())};
   auto* const make = reinterpret_cast<CudaBackend*>(::dlsym(module, kCudaBackend));
-  return {true, make, make == nullptr ? cat("its module is not this program's: ", last_failure()) : ""};
+  auto* const gpus = reinterpret_cast<CudaGpus*>(::dlsym(module, kCudaGpus));
+  if (make == nullptr || gpus == nullptr)
+    return {true, nullptr, cat("its module is not this program's: ", last_failure())};
+  std::string why_none;
+  if (gpus(&why_none) == 0) return {true, nullptr, why_none};
+  return {true, make, ""};
 }
 
 // The ranks that can use a GPU.

@@ -31,8 +31,10 @@ struct OpenedBackend {
 // recipe asks for GPUs and there are none; Error(usage) where ranks would share one.
 OpenedBackend open_backend(recipe::Device wanted, comm::Communicator& hosts);
 
-// What the module offers, under this name.
+// What the module offers, under these names: the backend, and how many GPUs this process may use; where there are none, why.
 inline constexpr const char* kCudaBackend = "zerotrain_cuda_backend";
 using CudaBackend = Backend*(comm::Communicator& hosts);
+inline constexpr const char* kCudaGpus = "zerotrain_cuda_gpus";
+using CudaGpus = int(std::string* why_none);
 
 }  // namespace zt::exec
