@@ -120,18 +120,19 @@ Preference make_preference(const Product& p, std::int64_t workspace_bytes) {
   set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, alignment(p.b));
   set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, alignment(p.a));
   set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, alignment(p.c));
-  set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, alignment(p.c));
+  set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, std::min(alignment(p.c), alignment(p.bias)));
   return preference;
 }
 
-// What an algorithm is chosen by.
-using Key = std::tuple<bool, bool, std::int64_t, std::int64_t, std::int64_t, std::int64_t, std::int64_t,
-                       std::int64_t, Dtype, Dtype, bool, bool, std::uint32_t, std::uint32_t, std::uint32_t>;
+// What an algorithm is chosen by. Of the bias the library looks at the address alone, for its alignment.
+using Key =
+    std::tuple<bool, bool, std::int64_t, std::int64_t, std::int64_t, std::int64_t, std::int64_t, std::int64_t,
+               Dtype, Dtype, bool, bool, std::uint32_t, std::uint32_t, std::uint32_t, std::uint32_t>;
 
 Key key_of(const Product& p) {
-  return {p.a_transposed, p.b_transposed, p.m,           p.n,       p.k,          p.a.stride,
-          p.b.stride,     p.c.stride,     p.a.dtype,     p.c.dtype, bool(p.bias), p.add,
-          alignment(p.a), alignment(p.b), alignment(p.c)};
+  return {p.a_transposed, p.b_transposed,   p.m,       p.n,          p.k,   p.a.stride,     p.b.stride,
+          p.c.stride,     p.a.dtype,        p.c.dtype, bool(p.bias), p.add, alignment(p.a), alignment(p.b),
+          alignment(p.c), alignment(p.bias)};
 }
 
 }  // namespace

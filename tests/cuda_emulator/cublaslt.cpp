@@ -50,6 +50,7 @@ struct Preference {
 struct Choice {
   std::uint64_t mark, problem, workspace_bytes;
   std::array<std::uint32_t, 4> alignment;
+  std::uint32_t bias_alignment;  // of the bias that was named then
 };
 static_assert(sizeof(Choice) <= sizeof(cublasLtMatmulAlgo_t::data));
 constexpr std::uint64_t kMark = 0x7a74676d6d000001U;
@@ -61,6 +62,9 @@ struct Problem {
   std::uint64_t k() const { return operation.a == CUBLAS_OP_N ? a.columns : a.rows; }
   std::uint64_t n() const { return operation.b == CUBLAS_OP_N ? b.columns : b.rows; }
   std::uint64_t k_of_b() const { return operation.b == CUBLAS_OP_N ? b.rows : b.columns; }
+  bool with_bias() const {
+    return operation.epilogue == CUBLASLT_EPILOGUE_BIAS || operation.epilogue == CUBLASLT_EPILOGUE_GELU_BIAS;
+  }
   cudaDataType_t bias_type() const {
     return static_cast<int>(operation.bias_type) == -1 ? d.type : operation.bias_type;
   }
@@ -114,9 +118,7 @@ std::string what_does_not_fit(const Problem& p) {
     if (l->batch != p.a.batch) return "batches of different counts";
   if (p.a.type != p.b.type || p.c.type != p.d.type || (p.d.type != p.a.type && p.d.type != CUDA_R_32F))
     return cat("types ", p.a.type, " times ", p.b.type, " plus ", p.c.type, " to ", p.d.type);
-  const bool bias =
-      p.operation.epilogue == CUBLASLT_EPILOGUE_BIAS || p.operation.epilogue == CUBLASLT_EPILOGUE_GELU_BIAS;
-  if (bias && p.bias_type() != p.d.type) return "a bias of another type than the result";
+  if (p.with_bias() && p.bias_type() != p.d.type) return "a bias of another type than the result";
   return "";
 }
 
@@ -172,7 +174,7 @@ void multiply(const Call& call, std::int64_t batch) {
   const char *a = at(call.a, p.a), *b = at(call.b, p.b), *c = at(call.c, p.c);
   char* d = at(call.d, p.d);
   const cublasLtEpilogue_t epilogue = p.operation.epilogue;
-  const bool with_bias = epilogue == CUBLASLT_EPILOGUE_BIAS || epilogue == CUBLASLT_EPILOGUE_GELU_BIAS;
+  const bool with_bias = p.with_bias();
   const bool with_gelu = epilogue == CUBLASLT_EPILOGUE_GELU || epilogue == CUBLASLT_EPILOGUE_GELU_BIAS;
   const std::uint64_t m = p.m(), n = p.n(), k = p.k();
   bool exists = touch_matrix(a, p.a, op_reads) && touch_matrix(b, p.b, op_reads);
@@ -198,10 +200,16 @@ void multiply(const Call& call, std::int64_t batch) {
   }
 }
 
+// The heuristic doesn't read the bias, but depends "on its value to determine expected pointer alignment" (cublasLt.h).
+std::uint32_t bias_alignment(const Problem& p) {
+  const auto address = p.with_bias() ? reinterpret_cast<std::uintptr_t>(p.operation.bias) : 0;
+  return std::uint32_t(std::min<std::uintptr_t>(16, address == 0 ? 16 : address & -address));
+}
+
 Choice choose(const Problem& p, const Preference& preference) {
   const std::uint64_t hash = hash_of(p);
   const std::uint64_t wish = hash % 2 == 0 ? 0 : 4096;
-  return {kMark, hash, std::min(wish, preference.workspace_bytes), preference.alignment};
+  return {kMark, hash, std::min(wish, preference.workspace_bytes), preference.alignment, bias_alignment(p)};
 }
 
 cublasStatus_t refuse(const std::string& what) {
@@ -220,6 +228,9 @@ std::string broken_promise(const Choice& choice, const Call& call, const void* w
     if (reinterpret_cast<std::uintptr_t>(operands[i]) % choice.alignment[i] != 0)
       return cat("operand ", "ABCD"[i], " at ", operands[i],
                  ", the algorithm was chosen for an alignment of ", choice.alignment[i], " bytes");
+  if (bias_alignment(call.p) < choice.bias_alignment)
+    return cat("a bias at ", call.p.operation.bias, ", the algorithm was chosen for one aligned to ",
+               choice.bias_alignment, " bytes");
   return "";
 }
 
@@ -375,8 +386,8 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t operation, 
   if (algorithm != nullptr) std::memcpy(&choice, algorithm->data, sizeof choice);
   if (const std::string broken = broken_promise(choice, call, workspace, workspace_bytes); !broken.empty())
     return refuse("a product is asked for with " + broken);
-  if (reinterpret_cast<std::uintptr_t>(workspace) % 16 != 0)
-    return refuse("a workspace is not aligned to 16 bytes");
+  if (reinterpret_cast<std::uintptr_t>(workspace) % 256 != 0)
+    return refuse("a workspace is not aligned to 256 bytes");
   Stream* stream = stream_of(handle);
   const std::string name = cat("product ", call.p.m(), "x", call.p.n(), "x", call.p.k());
   stream->device->enqueue(stream, name, [=] {

@@ -200,6 +200,18 @@ TEST_CASE("an algorithm is refused for another problem, alignment or workspace t
     CHECK_EQ(p.multiply(chosen, p.a.device), CUBLAS_STATUS_INVALID_VALUE);
   }
   SUBCASE("another alignment") { CHECK_EQ(p.multiply(chosen, p.a.device + 16), CUBLAS_STATUS_INVALID_VALUE); }
+  SUBCASE("a bias of another alignment") {
+    Product biased(Form{.epilogue = CUBLASLT_EPILOGUE_BIAS});
+    chosen = biased.algorithm();
+    set(biased.operation, CUBLASLT_MATMUL_DESC_BIAS_POINTER,
+        static_cast<const void*>(biased.bias.device + 4));
+    CHECK_EQ(biased.multiply(chosen, biased.a.device), CUBLAS_STATUS_INVALID_VALUE);
+  }
+  SUBCASE("a workspace that starts anywhere") {
+    p.workspace += 16;
+    CHECK_EQ(p.multiply(chosen, p.a.device), CUBLAS_STATUS_INVALID_VALUE);
+    p.workspace -= 16;
+  }
   SUBCASE("no algorithm at all") { CHECK_EQ(p.multiply({}, p.a.device), CUBLAS_STATUS_INVALID_VALUE); }
   check_only(take_findings(), "cublasLt");
 }
