@@ -5,8 +5,17 @@
 #include <cstdio>
 
 #include "cuda_emulator/emulator.h"
+#ifdef ZEROTRAIN_ON_GPU
+#include "cuda_emulator/on_gpu/on_gpu.h"
+#endif
 
 int main(int argc, char** argv) {
+#ifdef ZEROTRAIN_ON_GPU
+  if (const std::string why = zt::emulator::why_no_gpu(); !why.empty()) {
+    std::fprintf(stderr, "error: these tests are built for a GPU (ZEROTRAIN_ON_GPU): %s\n", why.c_str());
+    return 7;
+  }
+#endif
   doctest::Context context;
   // Of the CPU's parity cases these can't hold on a GPU, where nothing waits to look at the targets: chunks without a
   // supervised token are computed like others, and targets beyond the vocabulary are the data room's to refuse.

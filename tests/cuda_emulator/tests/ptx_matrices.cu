@@ -180,7 +180,7 @@ __global__ void wgmma_case(float* out, const std::uint16_t* a, const std::uint16
     *reinterpret_cast<std::uint16_t*>(sa + place(i / 16, i % 16, swizzle, kTransA, 64)) = a[i];
   for (int i = threadIdx.x; i < kN * 16; i += 128)
     *reinterpret_cast<std::uint16_t*>(sb + place(i / 16, i % 16, swizzle, kTransB, kN)) = b[i];
-  asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+  ZT_SM90A(asm volatile("fence.proxy.async.shared::cta;" :: : "memory");)
   __syncthreads();
   float d[kN / 2];
   for (float& x : d) x = 1e30f;  // scale-d of 0 forgets it
