@@ -27,16 +27,21 @@ void measure(Gpu& gpu, const Ceilings& ceilings, const Heads& h, std::int64_t le
   const View end =
       gpu.whole_numbers(tokens, [&](std::int64_t i) { return std::int32_t((i / length + 1) * length); });
   const kernels::AttentionShape shape{h.heads, h.kv_heads, h.head_size, 1 / std::sqrt(float(h.head_size))};
-  const double forward =
-      gpu.seconds([&] { gpu.kernels().attention({q, k, v, o, lse, {}, shape, begin, end}); });
-  const double backward = gpu.seconds([&] {
+  const Timing forward = gpu.time([&] { gpu.kernels().attention({q, k, v, o, lse, {}, shape, begin, end}); });
+  const Timing backward = gpu.time([&] {
     gpu.kernels().attention_backward({q, k, v, o, lse, grad, dq, dk, dv, delta, {}, shape, begin, end});
   });
   gpu.clear();
   const double flops = forward_flops(h, double(tokens), double(length));
-  fmt::print("{:>7}{:>10.3f}{:>10.1f}{:>8.1f} %{:>10.3f}{:>10.1f}{:>8.1f} %\n", length, 1e3 * forward,
-             tera(flops / forward), 100 * flops / forward / ceilings.flops, 1e3 * backward,
-             tera(2.5 * flops / backward), 250 * flops / backward / ceilings.flops);
+  const auto columns = [&](const Timing& t, double of_call) {
+    const double rate = of_call / t.seconds;
+    fmt::print("{:>10.3f}{:>7.1f} %{:>10.1f}{:>7.1f} %", 1e3 * t.seconds, 100 * t.spread, tera(rate),
+               100 * rate / ceilings.flops);
+  };
+  fmt::print("{:>7}", length);
+  columns(forward, flops);
+  columns(backward, 2.5 * flops);
+  fmt::print("\n");
 }
 
 }  // namespace
@@ -50,9 +55,9 @@ void measure_attention(Gpu& gpu, const Ceilings& ceilings) {
         "`length`\n"
         "FLOPs: forward 4 tokens length heads head_size / 2, backward 2.5 times that; share of {:.1f} "
         "TFLOP/s\n"
-        "{:>7}{:>10}{:>10}{:>10}{:>10}{:>10}{:>10}\n",
+        "{:>7}{:>10}{:>9}{:>10}{:>9}{:>10}{:>9}{:>10}{:>9}\n",
         used.heads, used.kv_heads, used.head_size, longest, tera(ceilings.flops), "length", "fwd ms",
-        "TFLOP/s", "share", "bwd ms", "TFLOP/s", "share");
+        "spread", "TFLOP/s", "share", "bwd ms", "spread", "TFLOP/s", "share");
     for (std::int64_t length = shortest; length <= longest; length *= 2)
       measure(gpu, ceilings, used, length, longest);
   }

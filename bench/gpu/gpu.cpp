@@ -93,19 +93,31 @@ double Gpu::round(int calls, const std::function<void()>& work) {
 
 double Gpu::seconds_once(const std::function<void()>& work) { return round(1, work); }
 
-double Gpu::seconds(const std::function<void()>& work) {
+Timing Gpu::time(const std::function<void()>& work) {
   work();
   const int calls = tiny_ ? 1 : int(std::clamp(0.2 / round(2, work), 3.0, 2000.0));
+  if (!tiny_) round(calls, work);
   std::vector<double> rounds;
   for (int i = 0; i < (tiny_ ? 1 : 5); ++i) rounds.push_back(round(calls, work));
-  std::nth_element(rounds.begin(), rounds.begin() + std::ptrdiff_t(rounds.size() / 2), rounds.end());
-  return rounds[rounds.size() / 2];
+  return timing_of(rounds);
+}
+
+Timing timing_of(std::vector<double> rounds) {
+  std::sort(rounds.begin(), rounds.end());
+  const double median = rounds[rounds.size() / 2];
+  return {median, (rounds.back() - rounds.front()) / median};
+}
+
+static std::pair<std::int64_t, std::int64_t> free_and_all() {
+  std::size_t free_now = 0, all = 0;
+  check(cudaMemGetInfo(&free_now, &all), "cannot ask the GPU for its free memory");
+  return {std::int64_t(free_now), std::int64_t(all)};
 }
 
 std::int64_t taken_bytes() {
-  std::size_t free_now = 0, all = 0;
-  check(cudaMemGetInfo(&free_now, &all), "cannot ask the GPU for its free memory");
-  return std::int64_t(all - free_now);
+  const auto [free_now, all] = free_and_all();
+  return all - free_now;
 }
+std::int64_t free_bytes() { return free_and_all().first; }
 
 }  // namespace zt::bench

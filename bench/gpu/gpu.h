@@ -20,6 +20,12 @@ struct Ceilings {
   double bytes = 0;  // a second, read and written, of copies
 };
 
+// Seconds of one call: the median of some rounds, and how far rounds lie apart, as a share of it.
+struct Timing {
+  double seconds = 0, spread = 0;
+};
+Timing timing_of(std::vector<double> rounds);
+
 // One GPU, its kernels, and matrices in its memory. What is printed is written out line by line.
 class Gpu {
  public:
@@ -40,9 +46,9 @@ class Gpu {
   View whole_numbers(std::int64_t count, const std::function<std::int32_t(std::int64_t)>& f);
   void clear() { memory_.clear(); }
 
-  // Seconds of one call of `work`, between two events around as many calls as take about a fifth of a second; the median
-  // of five such rounds. The first call, which may choose algorithms, is not counted.
-  double seconds(const std::function<void()>& work);
+  // Of one call of `work`, between two events around as many calls as take about a fifth of a second, in five such rounds.
+  // The first calls, which may choose algorithms and wake the GPU, are not counted.
+  Timing time(const std::function<void()>& work);
   // Seconds between two events around one call of `work`.
   double seconds_once(const std::function<void()>& work);
 
@@ -57,6 +63,7 @@ class Gpu {
 
 // Bytes of the GPU that are taken, by everybody.
 std::int64_t taken_bytes();
+std::int64_t free_bytes();
 
 // "12.3 TFLOP/s" and the like.
 inline double tera(double rate) { return rate / 1e12; }
@@ -65,6 +72,9 @@ Ceilings measure_ceilings(Gpu& gpu);
 void measure_kernels(Gpu& gpu, const Ceilings& ceilings);
 void measure_attention(Gpu& gpu, const Ceilings& ceilings);
 // `peak_flops`: a second, of bf16 products by the GPU's data sheet; 0: unknown. `only`: a model's name, or empty for all.
+// Error(usage) where no model has that name.
 void measure_steps(Gpu& gpu, const Ceilings& ceilings, double peak_flops, const std::string& only);
+// What the steps will claim of a GPU's memory. Needs no GPU.
+void print_plans(const std::string& only);
 
 }  // namespace zt::bench

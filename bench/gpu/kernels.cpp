@@ -25,16 +25,18 @@ struct Shapes {
 class Table {
  public:
   Table(Gpu& gpu, const Ceilings& ceilings) : gpu_(gpu), ceilings_(ceilings) {
-    fmt::print("\n{:<28}{:>10}{:>12}{:>12}{:>10}{:>10}\n", "kernel", "ms", "floor ms", "GB/s", "TFLOP/s",
-               "of floor");
+    fmt::print("\n{:<28}{:>10}{:>9}{:>12}{:>12}{:>10}{:>10}\n", "kernel", "ms", "spread", "floor ms", "GB/s",
+               "TFLOP/s", "of floor");
   }
 
   // `bytes` and `flops` of one call: what the inputs and outputs hold, and what the products take.
   void row(const char* name, double bytes, double flops, const std::function<void()>& work) {
-    const double seconds = gpu_.seconds(work);
+    const Timing time = gpu_.time(work);
+    const double seconds = time.seconds;
     const double floor = std::max(bytes / ceilings_.bytes, flops / ceilings_.flops);
-    fmt::print("{:<28}{:>10.4f}{:>12.4f}{:>12.0f}{:>10.1f}{:>8.1f} %\n", name, 1e3 * seconds, 1e3 * floor,
-               bytes / seconds / 1e9, tera(flops / seconds), 100 * floor / seconds);
+    fmt::print("{:<28}{:>10.4f}{:>7.1f} %{:>12.4f}{:>12.0f}{:>10.1f}{:>8.1f} %\n", name, 1e3 * seconds,
+               100 * time.spread, 1e3 * floor, bytes / seconds / 1e9, tera(flops / seconds),
+               100 * floor / seconds);
   }
   void row(const char* name, std::initializer_list<View> read_or_written, const std::function<void()>& work) {
     row(name, bytes_of(read_or_written), 0, work);
