@@ -275,7 +275,14 @@ bench() {  # bench TITLE MINUTES OPTIONS...
 }
 
 machine >>"$record/machine.txt" 2>&1
-if wanted build && [[ $built == no ]]; then step build 25 build_real; fi
+if wanted build && [[ $built == no ]]; then
+  step build 25 build_real || { echo "its end:" && tail -n 15 "$record/build.log"; } >&2
+fi
+# What was built runs, whatever else was not.
+if [[ ! -x $real/bench/gpu && ! -x $real/tests/cuda_kernels ]]; then
+  echo "nothing is built in $real: no other step can be done. scripts/setup installs what the build needs, but for CUDA and NCCL" | say
+  exit 1
+fi
 if wanted tests; then step tests 12 tests; fi
 # Of all that is measured only attention has a second choice.
 if wanted bench-attention || wanted bench-steps; then

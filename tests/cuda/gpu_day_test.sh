@@ -47,6 +47,10 @@ wait
 grep -q '^STOPPED.*during bench-kernels' "$place"/bench/records/*-gpu-two/summary.txt || wrong "a run that is interrupted"
 grep -q '^gpu --what kernels' "$place"/bench/records/*-gpu-two/bench-kernels.log || wrong "what it had said by then"
 
+mv "$place/build" "$place/elsewhere"
+day --name three
+[[ $status == 1 && $(grep -c '^nothing is built' "$place"/bench/records/*-gpu-three/summary.txt) == 1 ]] || wrong "nothing built"
+
 day --name two bench-nothing
 [[ $status == 2 ]] || wrong "a step that there isn't"
 CUDA_VISIBLE_DEVICES='' day
