@@ -33,6 +33,8 @@ class Gpu {
   explicit Gpu(bool tiny);
 
   bool tiny() const { return tiny_; }
+  // The emulated one. Others give memory by whole pages, and their libraries take some.
+  bool counts_exactly() const { return device_.name().starts_with("emulated"); }
   cuda::CudaDevice& device() { return device_; }
   kernels::CudaKernels& kernels() { return *kernels_; }
   // `real` on a GPU, `small` with --tiny.

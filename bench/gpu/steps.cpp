@@ -170,7 +170,7 @@ void require_sound(const Gpu& gpu, const exec::Engine& engine, const Model& m, c
   if (!(std::abs(r.loss - know_nothing) < 2))
     throw Error(Blame::bug, cat("the loss is ", r.loss, ", random weights give about ", know_nothing));
   const std::int64_t beyond = r.taken - engine.plan().total() - engine.context().kernels->held_tile_bytes();
-  if (gpu.tiny() && (beyond < 0 || beyond > 4096))
+  if (gpu.counts_exactly() && (beyond < 0 || beyond > 4096))
     throw Error(Blame::bug, cat("the plan misses the memory of a step by ", beyond, " bytes"));
 }
 
