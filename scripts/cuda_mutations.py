@@ -40,6 +40,9 @@ HOLDERS = {
     "kernels/attention_forward.cuh": "kernels/attention_bf16_64.cu",
     "kernels/attention_mma.cuh": "kernels/attention_bf16_64.cu",
     "kernels/attention_warpgroup.cuh": "kernels/attention_warpgroup_bf16_64.cu",
+    "kernels/attention_warpgroup_keys.cuh": "kernels/attention_warpgroup_backward_bf16_64.cu",
+    "kernels/attention_warpgroup_queries.cuh": "kernels/attention_warpgroup_backward_bf16_64.cu",
+    "kernels/attention_warpgroup_tiles.cuh": "kernels/attention_warpgroup_bf16_64.cu",
 }
 TABLE = "cuda kernels: every row of the parity table*"
 SAME = "cuda attention: the same call*"
@@ -53,7 +56,9 @@ RUNS = {
     "kernels/attention_plain.cu": [("cuda_attention", SAME, "*"),
                                    ("cuda_attention", "*every format, size*", "*by seed 1")],
     "kernels/attention_warpgroup_bf16_64.cu": [("cuda_attention", SAME, "*"),
-                                               ("cuda_attention", "*products of warpgroups*", "*by seed 1")],
+                                               ("cuda_attention", "*warpgroups*forward", "*by seed 1")],
+    "kernels/attention_warpgroup_backward_bf16_64.cu": [("cuda_attention", SAME, "*"),
+                                                        ("cuda_attention", "*warpgroups*gradients", "*by seed 1")],
     "kernels/bias.cu": [("cuda_kernels", TABLE, "linear_backward by seed 1")],
     "kernels/cross_entropy.cu": [("cuda_kernels", TABLE, "cross_entropy_head by seed 1"),
                                  ("cuda_kernels", "cuda cross entropy*", "*by seed 1")],

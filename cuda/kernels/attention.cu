@@ -69,7 +69,7 @@ void with_tensor_kernel(Dtype dtype, int head_size, F f) {
   dtype == Dtype::bf16 ? with_size(__nv_bfloat16()) : with_size(__half());
 }
 
-// Whether this GPU multiplies by warpgroups, and that kernel can do the call.
+// Whether this GPU multiplies by warpgroups, and those kernels can do the call.
 bool fits_warpgroups(const AttentionShape& s) {
   if (chosen_path != AttentionPath::best || s.dropout > 0.f || (s.head_size != 64 && s.head_size != 128))
     return false;
@@ -79,15 +79,14 @@ bool fits_warpgroups(const AttentionShape& s) {
   return major == 9;
 }
 
-void launch_warpgroups(const AttentionCall& call, Dtype dtype) {
-  const cudaStream_t stream = cuda::current_stream();
-  const bool small = call.head_size == 64;
-  if (dtype == Dtype::bf16)
-    small ? launch_attention_warpgroups<__nv_bfloat16, 64>(call, stream)
-          : launch_attention_warpgroups<__nv_bfloat16, 128>(call, stream);
-  else
-    small ? launch_attention_warpgroups<__half, 64>(call, stream)
-          : launch_attention_warpgroups<__half, 128>(call, stream);
+// Calls f with a value of the type and the head size of the kernels by warpgroups.
+template <typename F>
+void with_warpgroup_kernel(Dtype dtype, int head_size, F f) {
+  const auto with_size = [&](auto type) {
+    head_size == 64 ? f(type, std::integral_constant<int, 64>())
+                    : f(type, std::integral_constant<int, 128>());
+  };
+  dtype == Dtype::bf16 ? with_size(__nv_bfloat16()) : with_size(__half());
 }
 
 }  // namespace
@@ -116,7 +115,10 @@ void CudaKernels::attention(const Attention& a) {
   call.end_N = words_of(a.end_N);
   if (!fits_tensor_cores(s, {a.q_NHd, a.k_NKd, a.v_NKd, a.o_NHd}))
     return launch_plain_attention(call, cuda::current_stream());
-  if (fits_warpgroups(s)) return launch_warpgroups(call, a.q_NHd.dtype);
+  if (fits_warpgroups(s))
+    return with_warpgroup_kernel(a.q_NHd.dtype, s.head_size, [&](auto type, auto size) {
+      launch_attention_warpgroups<decltype(type), size()>(call, cuda::current_stream());
+    });
   with_tensor_kernel(a.q_NHd.dtype, s.head_size, [&](auto type, auto size) {
     launch_attention<decltype(type), size()>(call, cuda::current_stream());
   });
@@ -150,6 +152,10 @@ void CudaKernels::attention_backward(const AttentionGrad& a) {
   call.end_N = words_of(a.end_N);
   if (!fits_tensor_cores(s, {a.q_NHd, a.k_NKd, a.v_NKd, a.o_NHd, a.do_NHd, a.dq_NHd, a.dk_NKd, a.dv_NKd}))
     return launch_plain_attention_backward(call, cuda::current_stream());
+  if (fits_warpgroups(s))
+    return with_warpgroup_kernel(a.q_NHd.dtype, s.head_size, [&](auto type, auto size) {
+      launch_attention_backward_warpgroups<decltype(type), size()>(call, cuda::current_stream());
+    });
   with_tensor_kernel(a.q_NHd.dtype, s.head_size, [&](auto type, auto size) {
     launch_attention_backward<decltype(type), size()>(call, cuda::current_stream());
   });

@@ -14,18 +14,6 @@
 
 namespace zt::kernels {
 
-// The step of a walk over the query tiles that see a tile of keys, once for each head of its group.
-struct QueryWalk {
-  int first, tiles, steps, group;
-
-  __device__ __forceinline__ QueryWalk(const AttentionCall& a, int key, int keys, int tile)
-      : first(key / tile * tile),
-        tiles((last_query(a, min(key + keys, a.tokens) - 1) - first) / tile + 1),
-        steps(tiles * (a.heads / a.kv_heads)),
-        group(a.heads / a.kv_heads) {}
-  __device__ __forceinline__ int head(int step, int kv) const { return kv * group + step / tiles; }
-};
-
 // dk and dv of 64 keys of one key/value head.
 template <typename T, int D, bool kDropout>
 class KeyGradient {

@@ -55,6 +55,10 @@ void launch_attention_backward(const AttentionCall& call, cudaStream_t stream);
 template <typename T, int D>
 void launch_attention_warpgroups(const AttentionCall& call, cudaStream_t stream);
 
+// Backward under the same conditions (attention_warpgroup_backward.cuh).
+template <typename T, int D>
+void launch_attention_backward_warpgroups(const AttentionCall& call, cudaStream_t stream);
+
 // delta_HN, the row sums of do * o, by 16-byte pieces.
 template <typename T>
 void launch_attention_delta(const AttentionCall& call, cudaStream_t stream);

@@ -47,4 +47,8 @@ AttentionMaps::AttentionMaps(const AttentionCall& call, int query_rows, int key_
       k(map_of(call.k, call.tokens, call.kv_heads * call.head_size, key_rows)),
       v(map_of(call.v, call.tokens, call.kv_heads * call.head_size, key_rows)) {}
 
+AttentionGradMaps::AttentionGradMaps(const AttentionCall& call, int query_rows, int key_rows)
+    : AttentionMaps(call, query_rows, key_rows),
+      grad(map_of(call.grad, call.tokens, call.heads * call.head_size, query_rows)) {}
+
 }  // namespace zt::kernels

@@ -15,4 +15,11 @@ struct AttentionMaps {
   AttentionMaps(const AttentionCall& call, int query_rows, int key_rows);
 };
 
+// The same, and the gradient of the output in boxes of as many rows as the queries'.
+struct AttentionGradMaps : AttentionMaps {
+  CUtensorMap grad;
+
+  AttentionGradMaps(const AttentionCall& call, int query_rows, int key_rows);
+};
+
 }  // namespace zt::kernels

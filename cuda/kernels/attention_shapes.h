@@ -20,14 +20,37 @@ struct ForwardTiles {
   static constexpr int kBytes = (kQueries + 2 * kKeys) * kRow<D> * 2;
 };
 
-// Of the kernel for sm_90a.
+// Of the forward kernel for sm_90a.
 template <int D>
 struct WarpgroupTiles {
   static constexpr int kConsumers = 256, kThreads = kConsumers + 128;
   static constexpr int kQueries = 128, kKeys = 128, kStages = 2;
-  static constexpr int kQueryBytes = kQueries * D * 2, kKeyBytes = kKeys * D * 2, kPanelBytes = kKeys * 128;
+  static constexpr int kQueryBytes = kQueries * D * 2, kQueryPanelBytes = kQueries * 128;
+  static constexpr int kKeyBytes = kKeys * D * 2, kPanelBytes = kKeys * 128;
   static constexpr int kBytes =
       1024 + kQueryBytes + kStages * 2 * kKeyBytes;  // panels start at multiples of 1024
+};
+
+// Of the backward kernels for sm_90a: two warpgroups with 64 own rows each. How many other rows a step takes is as many as
+// the scores, their gradients and the sums leave registers for: 160 to 192 of a thread's 240.
+template <int D>
+struct WarpgroupKeysTiles {
+  static constexpr int kConsumers = 256, kThreads = kConsumers + 128;
+  static constexpr int kKeys = 128, kQueries = 64, kStages = 3;
+  static constexpr int kKeyBytes = kKeys * D * 2, kKeyPanelBytes = kKeys * 128;
+  static constexpr int kQueryBytes = kQueries * D * 2, kQueryPanelBytes = kQueries * 128;
+  // Two own tiles, and stages of two other tiles and two f32 a query.
+  static constexpr int kBytes = 1024 + 2 * kKeyBytes + kStages * 2 * (kQueryBytes + kQueries * 4);
+};
+template <int D>
+struct WarpgroupQueriesTiles {
+  static constexpr int kConsumers = 256, kThreads = kConsumers + 128;
+  static constexpr int kQueries = 128, kKeys = D <= 64 ? 128 : 64;
+  static constexpr int kQueryBytes = kQueries * D * 2, kQueryPanelBytes = kQueries * 128;
+  static constexpr int kKeyBytes = kKeys * D * 2, kKeyPanelBytes = kKeys * 128;
+  // Keys are used once more, a step after their values.
+  static constexpr int kKeyStages = 3, kValueStages = 2;
+  static constexpr int kBytes = 1024 + 2 * kQueryBytes + (kKeyStages + kValueStages) * kKeyBytes;
 };
 
 template <int D>

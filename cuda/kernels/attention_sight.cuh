@@ -17,6 +17,18 @@ __device__ __forceinline__ int last_query(const AttentionCall& a, int key) {
   return a.window > 0 ? min(last, key + a.window - 1) : last;
 }
 
+// The steps of a walk over the query tiles that see a tile of keys, once for each head of its group.
+struct QueryWalk {
+  int first, tiles, steps, group;
+
+  __device__ __forceinline__ QueryWalk(const AttentionCall& a, int key, int keys, int tile)
+      : first(key / tile * tile),
+        tiles((last_query(a, min(key + keys, a.tokens) - 1) - first) / tile + 1),
+        steps(tiles * (a.heads / a.kv_heads)),
+        group(a.heads / a.kv_heads) {}
+  __device__ __forceinline__ int head(int step, int kv) const { return kv * group + step / tiles; }
+};
+
 // Decides for keys in any order, one query and head; neighbours of the key asked before cost nothing.
 class Dropper {
  public:

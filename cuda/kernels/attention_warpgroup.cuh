@@ -8,10 +8,8 @@
 #include <cmath>
 
 #include "kernels/attention_maps.cuh"
-#include "kernels/attention_shapes.h"
 #include "kernels/attention_sight.cuh"
-#include "kernels/attention_softmax.cuh"
-#include "kernels/attention_wgmma.cuh"
+#include "kernels/attention_warpgroup_tiles.cuh"
 
 namespace zt::kernels {
 
@@ -45,7 +43,7 @@ class WarpgroupForward {
       : a_(a),
         maps_(maps),
         stages_(stages),
-        shared_(shared + (1024 - shared_at(shared) % 1024) % 1024),
+        shared_(first_panel(shared)),
         head_(int(blockIdx.x)),
         kv_(head_ / (a.heads / a.kv_heads)),
         first_(int(gridDim.y - 1 - blockIdx.y) * kQueries),
@@ -57,7 +55,8 @@ class WarpgroupForward {
     stages_.q_full.arrive_expecting(Tiles::kQueryBytes);
 #pragma unroll
     for (int p = 0; p < D / kPanelColumns; ++p)
-      copy_box(q_panel(0, p), &maps_.q, head_ * D + p * kPanelColumns, first_, stages_.q_full);
+      copy_box(shared_ + p * Tiles::kQueryPanelBytes, &maps_.q, head_ * D + p * kPanelColumns, first_,
+               stages_.q_full);
     int step = 0;
     for (int key = first_key_; key <= last_; key += kKeys, ++step) {
       const int s = step % kStages, parity = step / kStages % 2;
@@ -88,54 +87,49 @@ class WarpgroupForward {
     begin_products();
     start_scores(s, group, 0);
     wait_for_products<0>();
-    hold(flat(s));
+    hold(s);
     stages_.k_empty[0].arrive();
     see(first_key_);
     soften(s, rows, shrink, a_.scale * kLog2OfE);
-    round_probabilities(p, s);
+    round_left<T>(p, s);
     int step = 1;
     for (int key = first_key_ + kKeys; key <= last_; key += kKeys, ++step) {
       stages_.k_full[step % kStages].wait(step / kStages % 2);
       stages_.v_full[(step - 1) % kStages].wait((step - 1) / kStages % 2);
-      hold(flat(s));
-      hold(flat(o));
+      hold(s);
+      hold(o);
       begin_products();
       start_scores(s, group, step);
       start_values(o, p, step - 1);
       wait_for_products<1>();
-      hold(flat(s));
+      hold(s);
       stages_.k_empty[step % kStages].arrive();
       see(key);
       soften(s, rows, shrink, a_.scale * kLog2OfE);
       wait_for_products<0>();
-      hold(flat(o));
+      hold(o);
       stages_.v_empty[(step - 1) % kStages].arrive();
       scale_rows(o, shrink);
-      round_probabilities(p, s);
+      round_left<T>(p, s);
     }
     stages_.v_full[(step - 1) % kStages].wait((step - 1) / kStages % 2);
-    hold(flat(o));
+    hold(o);
     begin_products();
     start_values(o, p, step - 1);
     wait_for_products<0>();
-    hold(flat(o));
+    hold(o);
     finish(o, rows, group, row, column);
   }
 
  private:
-  __device__ __forceinline__ T* q_panel(int group, int p) const {
-    return reinterpret_cast<T*>(shared_ + p * kQueries * kPanelRowBytes + group * 64 * kPanelRowBytes);
+  __device__ __forceinline__ unsigned char* q_rows(int group) const {
+    return shared_ + group * 64 * kPanelRowBytes;
   }
   __device__ __forceinline__ unsigned char* k_tile(int stage) const {
     return shared_ + Tiles::kQueryBytes + stage * 2 * Tiles::kKeyBytes;
   }
   __device__ __forceinline__ unsigned char* v_tile(int stage) const {
     return k_tile(stage) + Tiles::kKeyBytes;
-  }
-
-  template <int kEights>
-  static __device__ __forceinline__ float (&flat(float (&c)[1][kEights][4]))[kEights * 4] {
-    return reinterpret_cast<float(&)[kEights * 4]>(c);
   }
 
   __device__ __forceinline__ void bring(unsigned char* tile, const CUtensorMap& map, int key,
@@ -147,67 +141,30 @@ class WarpgroupForward {
       copy_box(tile + p * Tiles::kPanelBytes, &map, kv_ * D + p * kPanelColumns, key, full);
   }
 
-  // Products are in flight until wait_for_products; nothing touches their registers meanwhile.
-  __device__ __forceinline__ void start_scores(float (&s)[1][kKeys / 8][4], int group, int step) {
-#pragma unroll
-    for (int k = 0; k < D / 16; ++k) {
-      const int panel = k / 4, piece = k % 4 * 2;  // two 16-byte pieces a product
-      product_along<T>(flat(s), along_rows(q_panel(group, panel)) + std::uint64_t(piece),
-                       along_rows(k_tile(step % kStages) + panel * Tiles::kPanelBytes) + std::uint64_t(piece),
-                       k > 0);
-    }
-    commit_products();
+  __device__ __forceinline__ void start_scores(float (&s)[1][kKeys / 8][4], int group, int step) const {
+    start_rows<T, D>(s, q_rows(group), Tiles::kQueryPanelBytes, k_tile(step % kStages), Tiles::kPanelBytes);
   }
-
   __device__ __forceinline__ void start_values(float (&o)[1][D / 8][4],
-                                               const std::uint32_t (&p)[kKeys / 16][4], int step) {
-#pragma unroll
-    for (int k = 0; k < kKeys / 16; ++k)
-      product_down<T>(flat(o), p[k],
-                      down_rows(v_tile(step % kStages) + k * 16 * kPanelRowBytes, Tiles::kPanelBytes));
-    commit_products();
-  }
-
-  static __device__ __forceinline__ void round_probabilities(std::uint32_t (&p)[kKeys / 16][4],
-                                                             const float (&s)[1][kKeys / 8][4]) {
-#pragma unroll
-    for (int k = 0; k < kKeys / 16; ++k)
-#pragma unroll
-      for (int r = 0; r < 4; ++r) {
-        const float(&from)[4] = s[0][2 * k + r / 2];
-        p[k][r] = rounded_pair<T>(from[r % 2 * 2], from[r % 2 * 2 + 1]);
-      }
+                                               const std::uint32_t (&p)[kKeys / 16][4], int step) const {
+    start_columns<T>(o, p, v_tile(step % kStages), Tiles::kPanelBytes);
   }
 
   // By way of this warp's rows of the queries' tile, which nobody reads any more.
   __device__ __forceinline__ void finish(const float (&o)[1][D / 8][4], SoftmaxRows<1>& rows, int group,
                                          int row, int column) const {
-    const int lane = int(threadIdx.x) % 32, warp = int(threadIdx.x) / 32 % 4;
-    const int first = first_ + group * 64 + warp * 16;
+    const int row_of_warp = int(threadIdx.x) / 32 % 4 * 16, first = first_ + group * 64 + row_of_warp;
+    float factor[2];
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
-      const float sum = sum_of_row(rows.sum[0][half]), f = 1.f / sum;
+      const float sum = sum_of_row(rows.sum[0][half]);
       const int i = row + half * 8;
       if (column == 0 && i <= last_) a_.lse.head(head_)[i] = a_.scale * rows.most[0][half] + logf(sum);
-#pragma unroll
-      for (int n = 0; n < D / 8; ++n)
-        *reinterpret_cast<std::uint32_t*>(q_piece(group, n / 8, warp * 16 + half * 8 + lane / 4, n % 8) +
-                                          column) =
-            rounded_pair<T>(o[0][n][half * 2] * f, o[0][n][half * 2 + 1] * f);
+      factor[half] = 1.f / sum;
     }
-    __syncwarp();
-    T* const to = a_.o.head<T>(head_, D);
-#pragma unroll
-    for (int p = 0; p < D / kPanelColumns; ++p)
-#pragma unroll
-      for (int r = lane / 8; r < 16; r += 4)
-        if (first + r <= last_)
-          *reinterpret_cast<uint4*>(to + (first + r) * a_.o.stride + p * kPanelColumns + lane % 8 * kPiece) =
-              *reinterpret_cast<const uint4*>(q_piece(group, p, warp * 16 + r, lane % 8));
-  }
-
-  __device__ __forceinline__ T* q_piece(int group, int p, int r, int piece) const {
-    return q_panel(group, p) + r * kPanelColumns + (piece ^ r % 8) * kPiece;
+    store_panels<T, D>(
+        o, [&](int half) { return factor[half]; }, q_rows(group) + row_of_warp * kPanelRowBytes,
+        Tiles::kQueryPanelBytes, a_.o.head<T>(head_, D) + first * a_.o.stride, a_.o.stride,
+        last_ + 1 - first);
   }
 
   const AttentionCall& a_;

@@ -111,16 +111,22 @@ __device__ __forceinline__ std::uint64_t down_rows(const void* panel, int panel_
 #define ZT_NAMES_64 ZT_NAMES_32 ", %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, " \
   "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
 
-// c (64 x 128) = a b^T, or += where `add`; both in shared memory, 16 numbers along their rows.
-#define ZT_PRODUCT_ALONG(T, TYPE) \
-template <> __device__ __forceinline__ void product_along<T>(float (&c)[64], std::uint64_t a, std::uint64_t b, int add) { \
-  asm volatile("{\n.reg .pred sums;\nsetp.ne.b32 sums, %66, 0;\n" \
-    "wgmma.mma_async.sync.aligned.m64n128k16.f32." TYPE "." TYPE " {" ZT_NAMES_64 "}, %64, %65, sums, 1, 1, 0, 0;\n}" \
-    : ZT_32(c, 0), ZT_32(c, 32) : "l"(a), "l"(b), "r"(add)); \
+#define ZT_SUMS_32 ZT_32(c, 0)
+#define ZT_SUMS_64 ZT_32(c, 0), ZT_32(c, 32)
+
+// c (64 x 64 or 64 x 128) = a b^T, or += where `add`; both in shared memory, 16 numbers along their rows.
+#define ZT_PRODUCT_ALONG(T, TYPE, N, COUNT, NAMES, SUMS, A, B, ADD) \
+template <> __device__ __forceinline__ void product_along<T>(float (&c)[COUNT], std::uint64_t a, std::uint64_t b, int add) { \
+  asm volatile("{\n.reg .pred sums;\nsetp.ne.b32 sums, %" ADD ", 0;\n" \
+    "wgmma.mma_async.sync.aligned.m64n" N "k16.f32." TYPE "." TYPE " {" NAMES "}, %" A ", %" B ", sums, 1, 1, 0, 0;\n}" \
+    : SUMS : "l"(a), "l"(b), "r"(add)); \
 }
+template <typename T> __device__ void product_along(float (&c)[32], std::uint64_t a, std::uint64_t b, int add);
 template <typename T> __device__ void product_along(float (&c)[64], std::uint64_t a, std::uint64_t b, int add);
-ZT_PRODUCT_ALONG(__nv_bfloat16, "bf16")
-ZT_PRODUCT_ALONG(__half, "f16")
+ZT_PRODUCT_ALONG(__nv_bfloat16, "bf16", "64", 32, ZT_NAMES_32, ZT_SUMS_32, "32", "33", "34")
+ZT_PRODUCT_ALONG(__half, "f16", "64", 32, ZT_NAMES_32, ZT_SUMS_32, "32", "33", "34")
+ZT_PRODUCT_ALONG(__nv_bfloat16, "bf16", "128", 64, ZT_NAMES_64, ZT_SUMS_64, "64", "65", "66")
+ZT_PRODUCT_ALONG(__half, "f16", "128", 64, ZT_NAMES_64, ZT_SUMS_64, "64", "65", "66")
 
 // c (64 x 64 or 64 x 128) += p b: p (64 x 16) in registers, b's 16 rows in shared memory.
 #define ZT_PRODUCT_DOWN(T, TYPE, N, COUNT, NAMES, SUMS, P0, P1, P2, P3, B) \
@@ -131,8 +137,6 @@ template <> __device__ __forceinline__ void product_down<T>(float (&c)[COUNT], c
 }
 template <typename T> __device__ void product_down(float (&c)[32], const std::uint32_t (&p)[4], std::uint64_t b);
 template <typename T> __device__ void product_down(float (&c)[64], const std::uint32_t (&p)[4], std::uint64_t b);
-#define ZT_SUMS_32 ZT_32(c, 0)
-#define ZT_SUMS_64 ZT_32(c, 0), ZT_32(c, 32)
 ZT_PRODUCT_DOWN(__nv_bfloat16, "bf16", "64", 32, ZT_NAMES_32, ZT_SUMS_32, "32", "33", "34", "35", "36")
 ZT_PRODUCT_DOWN(__half, "f16", "64", 32, ZT_NAMES_32, ZT_SUMS_32, "32", "33", "34", "35", "36")
 ZT_PRODUCT_DOWN(__nv_bfloat16, "bf16", "128", 64, ZT_NAMES_64, ZT_SUMS_64, "64", "65", "66", "67", "68")

@@ -175,14 +175,52 @@ std::vector<Case> warpgroup_cases() {
   return all;
 }
 
-TEST_CASE("cuda attention: products of warpgroups agree with the fp64 reference") {
+// Every case must have taken these kernels, and no other.
+void check_launches(std::initializer_list<const char*> kernels, std::size_t cases) {
+#ifndef ZEROTRAIN_ON_GPU
+  for (const char* kernel : kernels) {
+    INFO(std::string(kernel));
+    CHECK(emulator::counters(kernel).launches == cases);
+  }
+#else
+  static_cast<void>(kernels);
+  static_cast<void>(cases);
+#endif
+}
+
+TEST_CASE("cuda attention: products of warpgroups agree with the fp64 reference, forward") {
   cuda_test::under_each_setting("attention by warpgroups", [](const cuda_test::Setting&) {
     OnDevice k(Placement::aligned);
     emulator::reset_counters();
     for (const Case& c : warpgroup_cases()) check_forward(k, c);
-#ifndef ZEROTRAIN_ON_GPU
-    CHECK(emulator::counters("attention_forward_warpgroups").launches == warpgroup_cases().size());
-#endif
+    check_launches({"attention_forward_warpgroups"}, warpgroup_cases().size());
+  });
+}
+
+// Tiles of 64 queries and of 64 or 128 keys: documents that end inside, at and right after them, tiles between documents that
+// nobody sees, windows narrower and wider than a tile, several heads a key, and walks of more tiles than there are stages.
+std::vector<Case> warpgroup_gradient_cases() {
+  std::vector<Case> all;
+  for (const int d : {64, 128}) {
+    all.push_back({Dtype::bf16, 2, 1, d, 0, 0.f, {0, 1}, 0});
+    all.push_back({Dtype::bf16, 1, 1, d, 0, 0.f, {0, 63, 64, 129}, 8});
+    all.push_back({Dtype::bf16, 2, 1, d, 0, 0.f, {0, 0, 1, 2, 66, 66, 200}, 0});
+    all.push_back({Dtype::bf16, 1, 1, d, 3, 0.f, {0, 192}, 0});
+    all.push_back({Dtype::f16, 4, 2, d, 100, 0.f, {0, 30, 150}, 8});
+  }
+  // More tiles of keys than stages for them, so that each is used again.
+  all.push_back({Dtype::bf16, 1, 1, 64, 0, 0.f, {0, 400}, 0});
+  all.push_back({Dtype::bf16, 1, 1, 128, 0, 0.f, {0, 260}, 0});
+  return all;
+}
+
+TEST_CASE("cuda attention: products of warpgroups agree with the fp64 reference, gradients") {
+  cuda_test::under_each_setting("attention_backward by warpgroups", [](const cuda_test::Setting&) {
+    OnDevice k(Placement::aligned);
+    emulator::reset_counters();
+    for (const Case& c : warpgroup_gradient_cases()) check_backward(k, c);
+    check_launches({"attention_backward_keys_warpgroups", "attention_backward_queries_warpgroups"},
+                   warpgroup_gradient_cases().size());
   });
 }
 
@@ -208,7 +246,8 @@ TEST_CASE("cuda attention: no access to shared memory takes more passes than it 
     }
   }
   for (const char* kernel : {"attention_forward", "attention_forward_warpgroups", "attention_backward_keys",
-                             "attention_backward_queries"}) {
+                             "attention_backward_queries", "attention_backward_keys_warpgroups",
+                             "attention_backward_queries_warpgroups"}) {
     INFO(std::string(kernel));
     const emulator::Counters counted = emulator::counters(kernel);
     CHECK(counted.launches > 0);
