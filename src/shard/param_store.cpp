@@ -176,8 +176,9 @@ void ParamStore::get(int block, std::int64_t first, float* values, std::int64_t 
   }
 }
 
-// Numbers are drawn in pieces of this many elements, so that the scratch stays small.
-static constexpr std::int64_t kPiece = 1 << 14;
+// Numbers are drawn in pieces of this many elements by all threads, and stored some pieces at once: an 8B model would take
+// one thread minutes, and its own copy to a GPU for each piece. The scratch of a rank is 1 MiB.
+static constexpr std::int64_t kPiece = 1 << 14, kStored = 16 * kPiece;
 
 // Values number first, first + 1, ... of a tensor; `first` is a multiple of four.
 static void fill_normal(std::span<float> values, const RandomStream& stream, std::int64_t first,
@@ -201,8 +202,17 @@ static void fill(std::span<float> values, const spec::ModelSpec& model, spec::In
   }
 }
 
+// Elements [first, first + count) of a tensor.
+static void draw(float* values, std::int64_t first, std::int64_t count, const spec::ModelSpec& model,
+                 spec::Init init, const RandomStream& stream) {
+#pragma omp parallel for schedule(static) if (count > kPiece)
+  for (std::int64_t at = 0; at < count; at += kPiece)
+    fill({values + at, static_cast<std::size_t>(std::min(kPiece, count - at))}, model, init, stream,
+         first + at);
+}
+
 void initialise(ParamStore& store, const spec::ModelSpec& model, std::uint64_t seed) {
-  std::vector<float> piece(kPiece);
+  std::vector<float> values(kStored);
   for (int b = 0; b < static_cast<int>(model.blocks.size()); ++b) {
     std::uint32_t number = 0;
     for (const spec::TensorSpec& tensor : model.blocks[static_cast<std::size_t>(b)].tensors) {
@@ -210,10 +220,10 @@ void initialise(ParamStore& store, const spec::ModelSpec& model, std::uint64_t s
       const plan::Range mine = overlap(store.needed(b), {tensor.offset, tensor.elements()});
       const std::int64_t end = mine.end() - tensor.offset;
       for (std::int64_t done = (mine.first - tensor.offset) / 4 * 4; done < end && mine.count > 0;
-           done += kPiece) {
-        const std::int64_t count = std::min(kPiece, end - done);
-        fill({piece.data(), static_cast<std::size_t>(count)}, model, tensor.init, stream, done);
-        store.set(b, tensor.offset + done, piece.data(), count);
+           done += kStored) {
+        const std::int64_t count = std::min(kStored, end - done);
+        draw(values.data(), done, count, model, tensor.init, stream);
+        store.set(b, tensor.offset + done, values.data(), count);
       }
     }
   }
