@@ -54,7 +54,13 @@ def texts_of(path, archs):
         data = path.read_bytes()
         return [data[m.start() : data.index(b"\0", m.start())].decode() for m in re.finditer(rb"\.version \d", data)]
     command = [tool("nvcc"), "-std=c++20", "-O3", "-ptx", "-DFMT_USE_CONSTEXPR=1", f"-I{ROOT}/cuda", f"-I{ROOT}/src"]
-    return [run(command + [f"-arch={arch}", "-o", "/dev/stdout", str(path)]) for arch in archs]
+    texts = []
+    for arch in archs:
+        with tempfile.TemporaryDirectory() as folder:  # nvcc has ptxas look at the file too, for sm_100
+            file = pathlib.Path(folder) / "kernels.ptx"
+            run(command + [f"-arch={arch}", "-o", str(file), str(path)])
+            texts.append(file.read_text())
+    return texts
 
 
 def short(mangled):
