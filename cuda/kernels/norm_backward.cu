@@ -26,17 +26,18 @@ struct Backward {
   bool accumulate;
 };
 
-// A thread's sums for one of dg and db: chunk after chunk, threads side by side, so that no two banks meet.
+// A thread's sums for one of dg and db: chunk after chunk, threads side by side, so that no two banks meet. db's slots
+// are counted on from dg's, from one base, whose alignment nvcc knows: it splits no access then.
 template <typename Team>
 struct Sums {
   static constexpr int kWords = Team::kVec >= 4 ? 4 : 1;  // one access
   static constexpr int kSlots = Team::kVec / kWords;      // of a chunk
   float* shared;
+  int first;  // slot: 0 for dg, kChunks kSlots for db
 
   __device__ float* at(int chunk, int slot, int thread) const {
-    return shared + ((chunk * kSlots + slot) * int(blockDim.x) + thread) * kWords;
+    return shared + ((first + chunk * kSlots + slot) * int(blockDim.x) + thread) * kWords;
   }
-  __device__ static int floats() { return Team::kChunks * Team::kVec * int(blockDim.x); }
   __device__ void get(int chunk, int thread, float (&x)[Team::kVec]) const {
 #pragma unroll
     for (int s = 0; s < kSlots; ++s) {
@@ -156,7 +157,7 @@ template <typename Team, bool kCentred, typename T>
 __global__ void __launch_bounds__(Team::kMost) norm_backward(const Backward<T> a) {
   extern __shared__ float4 shared[];
   __shared__ float spare[kNormThreads / kWarp];
-  const Sums<Team> dg{reinterpret_cast<float*>(shared)}, db{dg.shared + Sums<Team>::floats()};
+  const Sums<Team> dg{reinterpret_cast<float*>(shared), 0}, db{dg.shared, Team::kChunks * Sums<Team>::kSlots};
   dg.clear();
   if constexpr (kCentred) db.clear();
   const std::uint32_t end = min(a.groups, (blockIdx.x + 1) * a.each);
