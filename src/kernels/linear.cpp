@@ -12,38 +12,11 @@
 
 #include "kernels/cpu_kernels.h"
 #include "kernels/cpu_math.h"
+#include "kernels/linear_products.h"
 #include "kernels/loops.h"
 
 namespace zt::kernels {
 namespace {
-
-// c_MN = op(a) op(b) (+ bias_N) (+ c), row-major; op transposes where its flag is set: a is then stored
-// [k, m], b [n, k]. a, b and bias share one dtype.
-struct Product {
-  bool a_transposed = false, b_transposed = false;
-  std::int64_t m = 0, n = 0, k = 0;
-  View a, b, bias, c;
-  bool add = false;
-};
-
-[[noreturn]] void refuse(const char* kernel, const std::string& what) {
-  throw Error(Blame::bug, cat(kernel, ": ", what));
-}
-
-void require_shape(const char* kernel, const char* what, const View& v, std::int64_t rows,
-                   std::int64_t cols) {
-  if (v.rows != rows || v.cols != cols || (v.rows > 1 && v.stride < v.cols))
-    refuse(kernel, cat(what, " is ", v.rows, " x ", v.cols, " with stride ", v.stride, ", needed ", rows,
-                       " x ", cols));
-}
-
-void require_dtype(const char* kernel, const char* what, const View& v, Dtype dtype) {
-  if (v.dtype != dtype) refuse(kernel, cat(what, " is ", name(v.dtype), ", needed ", name(dtype)));
-}
-
-void check_product_dtype(const char* kernel, const View& x) {
-  if (x.dtype == Dtype::i32) refuse(kernel, cat("no products of ", name(x.dtype)));
-}
 
 // The rows of `from` in fp32, one behind the other.
 template <typename T>
@@ -86,8 +59,8 @@ void sgemm(const Product& p) {
                                  p.b.as<const float>(), std::max<std::int64_t>(1, p.b.stride), beta,
                                  p.c.as<float>(), std::max<std::int64_t>(1, p.c.stride));
   if (status != dnnl_success)
-    refuse("linear",
-           cat("dnnl_sgemm refused a ", p.m, " x ", p.n, " x ", p.k, " product, status ", int(status)));
+    fail_contract("linear", cat("dnnl_sgemm refused a ", p.m, " x ", p.n, " x ", p.k, " product, status ",
+                                int(status)));
 }
 
 // y (+)= wide, rounded once.
@@ -180,7 +153,7 @@ struct CpuKernels::MatmulCache {
 
   void multiply(const Product& p) {
     if (p.m == 0 || p.n == 0 || (p.k == 0 && p.add)) return;
-    if (p.k == 0) refuse("linear", "no input features");
+    if (p.k == 0) fail_contract("linear", "no input features");
     if (p.a.dtype == Dtype::f32) return sgemm(p);
     if (p.a.dtype == Dtype::f16) return multiply_widened(p);
     Entry& entry = find(p);
@@ -278,69 +251,14 @@ std::int64_t tile_bytes(Dtype dtype) {
   return widened ? std::int64_t(kTileFloats * sizeof(float)) : 0;
 }
 
-void CpuKernels::linear(const Linear& l) {
-  const std::int64_t N = l.x_NI.rows, I = l.x_NI.cols, O = l.y_NO.cols;
-  check_product_dtype("linear", l.x_NI);
-  require_shape("linear", "y_NO", l.y_NO, N, O);
-  require_shape("linear", l.w_is_IO ? "w_IO" : "w_OI", l.w_OI, l.w_is_IO ? I : O, l.w_is_IO ? O : I);
-  require_dtype("linear", "w", l.w_OI, l.x_NI.dtype);
-  if (l.y_NO.dtype != Dtype::f32) require_dtype("linear", "y_NO", l.y_NO, l.x_NI.dtype);
-  if (l.b_O) {
-    require_shape("linear", "b_O", l.b_O, 1, O);
-    require_dtype("linear", "b_O", l.b_O, l.x_NI.dtype);
-  }
-  matmuls_->multiply({.b_transposed = !l.w_is_IO,
-                      .m = N,
-                      .n = O,
-                      .k = I,
-                      .a = l.x_NI,
-                      .b = l.w_OI,
-                      .bias = l.b_O,
-                      .c = l.y_NO,
-                      .add = l.accumulate});
-}
+void CpuKernels::linear(const Linear& l) { matmuls_->multiply(product_of(l)); }
 
 void CpuKernels::linear_backward(const LinearGrad& l) {
-  const std::int64_t N = l.dy_NO.rows, O = l.dy_NO.cols;
-  const std::int64_t I = l.w_is_IO ? l.w_OI.rows : l.w_OI.cols;
-  check_product_dtype("linear_backward", l.dy_NO);
-  if (l.dx_NI) {
-    require_shape("linear_backward", l.w_is_IO ? "w_IO" : "w_OI", l.w_OI, l.w_is_IO ? I : O,
-                  l.w_is_IO ? O : I);
-    require_dtype("linear_backward", "w", l.w_OI, l.dy_NO.dtype);
-    require_shape("linear_backward", "dx_NI", l.dx_NI, N, I);
-    if (l.dx_NI.dtype != Dtype::f32) require_dtype("linear_backward", "dx_NI", l.dx_NI, l.dy_NO.dtype);
-    matmuls_->multiply({.b_transposed = l.w_is_IO,
-                        .m = N,
-                        .n = I,
-                        .k = O,
-                        .a = l.dy_NO,
-                        .b = l.w_OI,
-                        .bias = {},
-                        .c = l.dx_NI,
-                        .add = l.accumulate_dx});
-  }
-  if (l.dw_OI) {
-    require_shape("linear_backward", "x_NI", l.x_NI, N, l.x_NI.cols);
-    require_dtype("linear_backward", "x_NI", l.x_NI, l.dy_NO.dtype);
-    require_dtype("linear_backward", "dw", l.dw_OI, Dtype::f32);
-    const std::int64_t In = l.x_NI.cols;
-    require_shape("linear_backward", "dw", l.dw_OI, l.w_is_IO ? In : O, l.w_is_IO ? O : In);
-    const View& left = l.w_is_IO ? l.x_NI : l.dy_NO;
-    const View& right = l.w_is_IO ? l.dy_NO : l.x_NI;
-    matmuls_->multiply({.a_transposed = true,
-                        .m = left.cols,
-                        .n = right.cols,
-                        .k = N,
-                        .a = left,
-                        .b = right,
-                        .bias = {},
-                        .c = l.dw_OI,
-                        .add = true});
-  }
+  require_product_dtype("linear_backward", l.dy_NO);
+  if (l.dx_NI) matmuls_->multiply(input_gradient(l));
+  if (l.dw_OI) matmuls_->multiply(weight_gradient(l));
   if (l.db_O) {
-    require_shape("linear_backward", "db_O", l.db_O, 1, O);
-    require_dtype("linear_backward", "db_O", l.db_O, Dtype::f32);
+    require_bias_gradient(l);
     with_type(l.dy_NO.dtype, "linear_backward",
               [&](auto type) { add_column_sums<decltype(type)>(l.dy_NO, l.db_O.as<float>()); });
   }
