@@ -2,8 +2,9 @@
 
 #include <nccl.h>
 
-#include <atomic>
+#include <exception>
 #include <mutex>
+#include <utility>
 
 #include "base/error.h"
 #include "base/text.h"
@@ -32,16 +33,16 @@ class Nccl final : public comm::Communicator {
     device.watch([this] { look_for_errors(); });
   }
   ~Nccl() override {
-    if (comm_ == nullptr) return;
     device_.watch({});
-    ncclCommDestroy(comm_);
+    // Destroying waits for what is under way, which after a failure may never end.
+    if (std::uncaught_exceptions() > 0)
+      abort();
+    else if (comm_ != nullptr)
+      ncclCommDestroy(comm_);
   }
 
   void abandon(std::exception_ptr why) noexcept override {
-    {
-      const std::lock_guard lock(mutex_);
-      if (comm_ != nullptr) ncclCommAbort(std::exchange(comm_, nullptr));
-    }
+    abort();
     hosts_.abandon(std::move(why));
   }
   std::unique_ptr<Communicator> split(int) override {
@@ -51,12 +52,25 @@ class Nccl final : public comm::Communicator {
   std::string transport() const override { return "nccl"; }
 
  private:
-  void look_for_errors() {
+  // Ends what this rank's GPU is doing together with others.
+  void abort() noexcept {
     const std::lock_guard lock(mutex_);
-    ncclResult_t status = ncclSuccess;
-    if (comm_ == nullptr) throw Error(Blame::peer, "another rank has failed");
-    check_nccl(ncclCommGetAsyncError(comm_, &status), "say how it is");
-    check_nccl(status, "go on");
+    if (comm_ != nullptr) ncclCommAbort(std::exchange(comm_, nullptr));
+  }
+
+  // NCCL learns of failures from the network only; of ranks on this node the hosts know.
+  void look_for_errors() {
+    try {
+      hosts_.require_others("the GPU's collectives");
+      const std::lock_guard lock(mutex_);
+      ncclResult_t status = ncclSuccess;
+      if (comm_ == nullptr) throw Error(Blame::peer, "another rank has failed");
+      check_nccl(ncclCommGetAsyncError(comm_, &status), "say how it is");
+      check_nccl(status, "go on");
+    } catch (...) {
+      abort();  // else nothing that was enqueued here would end
+      throw;
+    }
   }
 
   void do_all_gather(std::byte* whole, std::int64_t slice_bytes) override {

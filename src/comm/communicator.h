@@ -64,6 +64,10 @@ class Communicator {
   // Error(peer) instead of waiting for others; where ranks are threads, so do those of the others.
   virtual void abandon(std::exception_ptr why) noexcept = 0;
 
+  // Not collective, and waits for nothing; from the thread of the collectives. Error(peer) where another rank is known to have
+  // failed while this one waits elsewhere: `waiting` says for what. What only a launcher could know it leaves to that.
+  virtual void require_others(const char* waiting) { static_cast<void>(waiting); }
+
   // A communicator of the ranks that name the same colour, ordered by their rank here. Collective.
   virtual std::unique_ptr<Communicator> split(int color) = 0;
   // Memory that this rank holds for transport: staging buffers and its part of shared windows.

@@ -90,6 +90,10 @@ class Threads : public Communicator {
     const std::lock_guard lock(group_->world->mutex);
     group_->world->fail(world_rank(), std::move(why));
   }
+  void require_others(const char* waiting) override {
+    const std::lock_guard lock(group_->world->mutex);
+    stop_if_failed(waiting);
+  }
   std::int64_t buffer_bytes() const override { return 0; }
   std::string transport() const override { return "threads"; }
 

@@ -80,6 +80,7 @@ class Windows : public Communicator {
     note_failure();
     comm::give_up_waiting();
   }
+  void require_others(const char* waiting) override { stop_if_others_failed({waiting, 0}); }
   std::int64_t buffer_bytes() const override { return window_bytes(size()); }
   std::string transport() const override { return "mpi (shared windows)"; }
 

@@ -132,6 +132,32 @@ TEST_CASE("a training step on GPUs is the host's in any order of what is enqueue
   });
 }
 
+// NCCL tells nobody of a peer that has aborted: the ranks' own communicator does.
+TEST_CASE("a rank that fails ends another's wait for the GPU") {
+  if (gpus() < 2) return;
+  emulator::configure(1, emulator::Policy::random, emulator::Order::random);
+  std::string said;
+  const auto body = [&](comm::Communicator& hosts) {
+    cuda::CudaDevice gpu(hosts.rank());
+    const device::Arena memory = gpu.claim(1024, "a test");
+    const auto ranks = cuda::make_nccl(hosts, gpu);
+    if (hosts.rank() == 1) throw Error(Blame::machine, "struck by lightning");
+    ranks->all_gather(memory.at(0), 512);
+    try {
+      gpu.synchronize();
+    } catch (const Error& e) {
+      CHECK(e.blame() == Blame::peer);
+      said = e.what();
+      throw;
+    }
+  };
+  CHECK_THROWS_WITH_AS(comm::run_threads(2, 60, body), doctest::Contains("rank 1: struck by lightning"),
+                       Error);
+  CHECK(said.find("rank 1") != std::string::npos);
+  CHECK(said.find("the GPU's collectives") != std::string::npos);
+  CHECK(emulator::to_string(emulator::take_findings()) == "");
+}
+
 // The waits are the planner's, but for those at a list's begin and end. The emulator knows which ordered anything that was not
 // in order yet. The ones at the begin stand for fills and copies before a list, of which a first step has none.
 TEST_CASE("each wait of a step that is forgotten is reported") {

@@ -417,14 +417,16 @@ ncclResult_t ncclCommAbort(ncclComm_t c) {
   {
     const std::lock_guard lock(c->device.mutex());
     c->aborted = true;
-    c->board.aborted() = true;
   }
   leave(c);
   return ncclSuccess;
 }
 
+// The library learns of failures from the network alone: peers on one node or in one process that have aborted, or are no
+// more, leave kernels waiting.
 ncclResult_t ncclCommGetAsyncError(ncclComm_t c, ncclResult_t* error) {
-  *error = c->board.aborted() ? ncclRemoteError : ncclSuccess;
+  if (c->aborted) report("nccl", "a communicator is used after its abort", CallStack::here().text());
+  *error = ncclSuccess;
   return ncclSuccess;
 }
 

@@ -57,12 +57,10 @@ class Board {
   Mailbox& mailbox(int from, int to) { return shared_->mailboxes[from][to]; }
   char* message(int rank) { return data_ + rank * kMessageBytes; }
   char* letter(int from, int to) { return data_ + (ranks_ + from * ranks_ + to) * kMessageBytes; }
-  std::atomic<bool>& aborted() { return shared_->aborted; }
 
  private:
   struct Shared {
     std::atomic<int> present;
-    std::atomic<bool> aborted;
     Seat seats[kMostRanks];
     Mailbox mailboxes[kMostRanks][kMostRanks];
   };
