@@ -41,7 +41,7 @@ struct Softmax {
   }
 };
 
-__global__ void __launch_bounds__(kDecodeThreads)
+__global__ void __launch_bounds__(kDecodeThreads, 1)
     attention_decode_row(const __grid_constant__ AttentionCall a) {
   __shared__ float most_W[kDecodeWarps], sum_W[kDecodeWarps], o_WD[kDecodeWarps][kLargestHead];
   const int head = int(blockIdx.x), kv = head / (a.heads / a.kv_heads);

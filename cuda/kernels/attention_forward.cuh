@@ -46,10 +46,15 @@ __global__ void __launch_bounds__(kThreads, 2) attention_forward(const __grid_co
   int key = first_key(a, first) / kKeys * kKeys;
   const int low_of_last = first_key(a, last);
   int low[kAtoms][2];
+  const auto find_low = [&] {
 #pragma unroll
-  for (int m = 0; m < kAtoms; ++m)
+    for (int m = 0; m < kAtoms; ++m)
 #pragma unroll
-    for (int half = 0; half < 2; ++half) low[m][half] = first_key(a, min(row + m * 16 + half * 8, last));
+      for (int half = 0; half < 2; ++half) low[m][half] = first_key(a, min(row + m * 16 + half * 8, last));
+  };
+  // The widest heads' products need the registers: there it is looked up where a tile is hidden in part, which is rare.
+  constexpr bool kKeepLow = D <= 96;
+  if constexpr (kKeepLow) find_low();
 
   start_tile<T, D, kQueries>(q_tile, q, a.q.stride, first, a.tokens, a.head_size);
   start_tile<T, D, kKeys>(k_tile, k, a.k.stride, key, a.tokens, a.head_size);
@@ -70,7 +75,10 @@ __global__ void __launch_bounds__(kThreads, 2) attention_forward(const __grid_co
     if (key + kKeys <= last)
       start_tile<T, D, kKeys>(k_tile, k, a.k.stride, key + kKeys, a.tokens, a.head_size);
     commit_copies();
-    if (key + kKeys - 1 > first || key < low_of_last) hide(s, low, row, key + column);
+    if (key + kKeys - 1 > first || key < low_of_last) {
+      if constexpr (!kKeepLow) find_low();
+      hide(s, low, row, key + column);
+    }
     float shrink[kAtoms][2];
     soften(s, rows, shrink, a.scale * kLog2OfE);
     scale_rows(o, shrink);

@@ -38,7 +38,7 @@ std::map<std::string, Budget> budgets() {
 // Limits of a multiprocessor: CUDA C++ Programming Guide, "Technical specifications per compute capability".
 cudaOccDeviceProp multiprocessor(const std::string& arch) {
   cudaOccDeviceProp p;
-  p.computeMajor = arch == "sm_80" ? 8 : 9;
+  p.computeMajor = arch == "sm_80" ? 8 : arch == "sm_90a" ? 9 : 10;
   p.computeMinor = 0;
   p.maxThreadsPerBlock = 1024;
   p.maxThreadsPerMultiprocessor = 2048;
@@ -48,7 +48,7 @@ cudaOccDeviceProp multiprocessor(const std::string& arch) {
   p.sharedMemPerMultiprocessor = (arch == "sm_80" ? 164 : 228) << 10;
   p.sharedMemPerBlockOptin = (arch == "sm_80" ? 163 : 227) << 10;
   p.reservedSharedMemPerBlock = 1 << 10;
-  p.numSms = arch == "sm_80" ? 108 : 132;
+  p.numSms = arch == "sm_80" ? 108 : arch == "sm_90a" ? 132 : 148;
   return p;
 }
 
@@ -107,7 +107,7 @@ void check_warpgroups(const std::map<std::string, Budget>& all, const std::strin
 TEST_CASE(
     "cuda attention: two blocks share a multiprocessor within the budgets of registers and shared memory") {
   const auto all = budgets();
-  for (const char* arch : {"sm_80", "sm_90a"}) {
+  for (const char* arch : {"sm_80", "sm_90a", "sm_100"}) {
     for (const char* type : {"__nv_bfloat16", "__half"}) {
       check_size<64>(all, arch, type);
       check_size<80>(all, arch, type);
