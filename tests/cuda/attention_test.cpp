@@ -1,45 +1,19 @@
-// Attention on the emulated GPU, judged as on the CPU (tests/parity/attention_test.cpp) against tests/reference, on
+// Attention on the emulated GPU, judged as on the CPU (parity/attention_case.h) against tests/reference, on
 // shapes around the tiles of the tensor-core kernels; and what the emulator counts of them.
-#include "reference/attention.h"
-
 #include <cmath>
 
 #include "cuda/settings.h"
 #include "kernels/attention_path.h"
-#include "parity/parity.h"
+#include "parity/attention_case.h"
 
 namespace zt::parity {
 namespace {
 
 using cuda_test::OnDevice;
 using cuda_test::Placement;
+using Case = AttentionCase;
+using Buffers = AttentionBuffers;
 using Bounds = std::vector<std::int32_t>;
-
-struct Case {
-  Dtype dtype = Dtype::bf16;
-  int H = 2, K = 1, d = 64, window = 0;
-  float dropout = 0.f;
-  Bounds bounds = {0, 70};
-  int gap = 0;  // elements between rows on the device
-
-  std::int64_t N() const { return bounds.back(); }
-  kernels::AttentionShape shape() const {
-    return {H,
-            K,
-            d,
-            0.7f / std::sqrt(float(d)),
-            window,
-            dropout,
-            {.seed = 5, .purpose = Purpose::dropout, .a = 2, .b = 9},
-            1000,
-            {}};
-  }
-};
-
-std::string text(const Case& c) {
-  return cat(name(c.dtype), " H ", c.H, " K ", c.K, " d ", c.d, " window ", c.window, " dropout ", c.dropout,
-             " gap ", c.gap, " bounds ", fmt::format("{}", fmt::join(c.bounds, " ")));
-}
 
 // Lengths around tiles of 16, 32, 48, 64 and 128 tokens, one document and several, documents of one token.
 const std::vector<Bounds>& documents() {
@@ -74,70 +48,6 @@ std::vector<Case> plain_cases() {
   return all;
 }
 
-struct Buffers {
-  explicit Buffers(const Case& c)
-      : q(c.dtype, c.N(), c.H * c.d, c.gap),
-        k(c.dtype, c.N(), c.K * c.d, c.gap),
-        v(c.dtype, c.N(), c.K * c.d, c.gap),
-        o(c.dtype, c.N(), c.H * c.d, c.gap),
-        grad(c.dtype, c.N(), c.H * c.d, c.gap),
-        dq(c.dtype, c.N(), c.H * c.d, c.gap),
-        dk(c.dtype, c.N(), c.K * c.d, c.gap),
-        dv(c.dtype, c.N(), c.K * c.d, c.gap),
-        lse(Dtype::f32, c.H, c.N(), c.gap),
-        delta(Dtype::f32, c.H, c.N()),
-        c_(c) {
-    q.fill_normal(1);
-    k.fill_normal(2);
-    v.fill_normal(3);
-    grad.fill_normal(4);
-  }
-  void forward(kernels::Kernels& kernels) { kernels.attention({q, k, v, o, lse, c_.bounds, c_.shape()}); }
-  void backward(kernels::Kernels& kernels) {
-    kernels.attention_backward({q, k, v, o, lse, grad, dq, dk, dv, delta, c_.bounds, c_.shape()});
-  }
-  reference::Attended exact() const {
-    return reference::attention(q.values(), k.values(), v.values(), c_.bounds, c_.shape());
-  }
-  Guarded q, k, v, o, grad, dq, dk, dv, lse, delta;
-
- private:
-  Case c_;
-};
-
-// As in tests/parity/attention_test.cpp; probabilities and ds are rounded to the narrow format before products.
-double probability_steps(const Case& c, double score) { return 2 * (sum_steps(c.d) + 3) * (score + 1) + 8; }
-double operand_steps(Dtype dtype) { return dtype == Dtype::f32 ? 0 : unit_of(dtype) * 0x1p24; }
-
-void check_forward(kernels::Kernels& k, const Case& c) {
-  INFO(text(c));
-  Buffers b(c);
-  const auto exact = b.exact();
-  b.forward(k);
-  const double steps = probability_steps(c, exact.score) + double(c.N());
-  check_close("o", b.o, exact.o,
-              {c.dtype, steps + operand_steps(c.dtype), largest(b.v.values()) / (1 - double(c.dropout)),
-               "probabilities sum to 1"});
-  check_close("lse", b.lse, exact.lse, {Dtype::f32, steps, 1, "the log of their sum"});
-}
-
-void check_backward(kernels::Kernels& k, const Case& c) {
-  INFO(text(c));
-  Buffers b(c);
-  const auto forward = b.exact();
-  b.o.assign(forward.o);
-  b.lse.assign(forward.lse);
-  const auto exact = reference::attention_backward(b.q.values(), b.k.values(), b.v.values(), b.o.values(),
-                                                   b.lse.values(), b.grad.values(), c.bounds, c.shape());
-  b.backward(k);
-  const double steps =
-      probability_steps(c, forward.score) + 2 * sum_steps(c.d) + double(c.N() * c.H) + operand_steps(c.dtype);
-  const char* const why = "each term has p's and dp's error; terms are added in any order";
-  check_close("dq", b.dq, exact.dq, {c.dtype, steps, largest(exact.dq_size), why});
-  check_close("dk", b.dk, exact.dk, {c.dtype, steps, largest(exact.dk_size), why});
-  check_close("dv", b.dv, exact.dv, {c.dtype, steps, largest(exact.dv_size), why});
-}
-
 // Until its end, calls take this path where they fit it.
 struct Path {
   explicit Path(kernels::AttentionPath path) { kernels::set_attention_path(path); }
@@ -150,7 +60,7 @@ TEST_CASE("cuda attention: tensor cores agree with the fp64 reference, forward")
   const Path path(kernels::AttentionPath::any_gpu);
   cuda_test::under_each_setting("attention", [](const cuda_test::Setting&) {
     OnDevice k(Placement::aligned);
-    for (const Case& c : tensor_cases()) check_forward(k, c);
+    for (const Case& c : tensor_cases()) check_attention_forward(k, c);
   });
 }
 
@@ -158,7 +68,7 @@ TEST_CASE("cuda attention: tensor cores agree with the fp64 reference, gradients
   const Path path(kernels::AttentionPath::any_gpu);
   cuda_test::under_each_setting("attention_backward", [](const cuda_test::Setting&) {
     OnDevice k(Placement::aligned);
-    for (const Case& c : tensor_cases()) check_backward(k, c);
+    for (const Case& c : tensor_cases()) check_attention_gradients(k, c);
   });
 }
 
@@ -192,7 +102,7 @@ TEST_CASE("cuda attention: products of warpgroups agree with the fp64 reference,
   cuda_test::under_each_setting("attention by warpgroups", [](const cuda_test::Setting&) {
     OnDevice k(Placement::aligned);
     emulator::reset_counters();
-    for (const Case& c : warpgroup_cases()) check_forward(k, c);
+    for (const Case& c : warpgroup_cases()) check_attention_forward(k, c);
     check_launches({"attention_forward_warpgroups"}, warpgroup_cases().size());
   });
 }
@@ -218,7 +128,7 @@ TEST_CASE("cuda attention: products of warpgroups agree with the fp64 reference,
   cuda_test::under_each_setting("attention_backward by warpgroups", [](const cuda_test::Setting&) {
     OnDevice k(Placement::aligned);
     emulator::reset_counters();
-    for (const Case& c : warpgroup_gradient_cases()) check_backward(k, c);
+    for (const Case& c : warpgroup_gradient_cases()) check_attention_gradients(k, c);
     check_launches({"attention_backward_keys_warpgroups", "attention_backward_queries_warpgroups"},
                    warpgroup_gradient_cases().size());
   });
@@ -228,8 +138,8 @@ TEST_CASE("cuda attention: every format, size and address agrees with the fp64 r
   cuda_test::under_each_setting("plain attention", [](const cuda_test::Setting&) {
     OnDevice k(Placement::as_given);
     for (const Case& c : plain_cases()) {
-      check_forward(k, c);
-      check_backward(k, c);
+      check_attention_forward(k, c);
+      check_attention_gradients(k, c);
     }
   });
 }

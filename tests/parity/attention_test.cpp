@@ -1,38 +1,13 @@
-#include "reference/attention.h"
-
 #include <cmath>
 
-#include "parity/parity.h"
+#include "parity/attention_case.h"
 
 namespace zt::parity {
 namespace {
 
+using Case = AttentionCase;
+using Buffers = AttentionBuffers;
 using Bounds = std::vector<std::int32_t>;
-
-struct Case {
-  Dtype dtype = Dtype::f32;
-  int H = 2, K = 1, d = 16, window = 0;
-  float dropout = 0.f;
-  Bounds bounds = {0, 70};
-  std::int64_t gap = 0;
-
-  std::int64_t N() const { return bounds.back(); }
-  kernels::AttentionShape shape() const {
-    return {H,
-            K,
-            d,
-            0.7f / std::sqrt(float(d)),
-            window,
-            dropout,
-            {.seed = 5, .purpose = Purpose::dropout, .a = 2, .b = 9},
-            1000};
-  }
-};
-
-std::string text(const Case& c) {
-  return cat(name(c.dtype), " H ", c.H, " K ", c.K, " d ", c.d, " window ", c.window, " dropout ", c.dropout,
-             " bounds ", fmt::format("{}", fmt::join(c.bounds, " ")));
-}
 
 std::vector<Case> cases() {
   const std::vector<Bounds> documents = {{0, 1},           {0, 3},   {0, 64},
@@ -53,85 +28,14 @@ std::vector<Case> cases() {
   return all;
 }
 
-struct Buffers {
-  explicit Buffers(const Case& c)
-      : q(c.dtype, c.N(), c.H * c.d, c.gap),
-        k(c.dtype, c.N(), c.K * c.d, c.gap),
-        v(c.dtype, c.N(), c.K * c.d, c.gap),
-        o(c.dtype, c.N(), c.H * c.d, c.gap),
-        grad(c.dtype, c.N(), c.H * c.d, c.gap),
-        dq(c.dtype, c.N(), c.H * c.d, c.gap),
-        dk(c.dtype, c.N(), c.K * c.d, c.gap),
-        dv(c.dtype, c.N(), c.K * c.d, c.gap),
-        lse(Dtype::f32, c.H, c.N(), c.gap),
-        delta(Dtype::f32, c.H, c.N()),
-        c_(c) {
-    q.fill_normal(1);
-    k.fill_normal(2);
-    v.fill_normal(3);
-    grad.fill_normal(4);
-  }
-  void forward(kernels::Kernels& kernels) { kernels.attention({q, k, v, o, lse, c_.bounds, c_.shape()}); }
-  void backward(kernels::Kernels& kernels) {
-    kernels.attention_backward({q, k, v, o, lse, grad, dq, dk, dv, delta, c_.bounds, c_.shape()});
-  }
-  reference::Attended exact() const {
-    return reference::attention(q.values(), k.values(), v.values(), c_.bounds, c_.shape());
-  }
-  Guarded q, k, v, o, grad, dq, dk, dv, lse, delta;
-
- private:
-  Case c_;
-};
-
-// Relative error of a probability in units of 2^-24: the score's sum of d products, its scaling, the
-// maximum's or the log-sum-exp's rounding, twice (the normaliser's terms have it too), and exp.
-double probability_steps(const Case& c, double score) { return 2 * (sum_steps(c.d) + 3) * (score + 1) + 8; }
-
-// Kernels may round probabilities to the narrow format before the products, as is usual on every backend.
-double operand_steps(Dtype dtype) { return dtype == Dtype::f32 ? 0 : unit_of(dtype) * 0x1p24; }
-
-void check_forward(kernels::Kernels& k, const Case& c) {
-  INFO(text(c));
-  Buffers b(c);
-  const auto exact = b.exact();
-  b.forward(k);
-  const double steps = probability_steps(c, exact.score) + double(c.N()) + operand_steps(c.dtype);
-  check_close("o", b.o, exact.o,
-              {c.dtype, steps, largest(b.v.values()) / (1 - double(c.dropout)), "probabilities sum to 1"});
-  check_close("lse", b.lse, exact.lse,
-              {Dtype::f32, probability_steps(c, exact.score) + double(c.N()), 1, "the log of their sum"});
-  Buffers fresh(c);
-  check_equal("q", b.q, fresh.q.values());
-  check_equal("k", b.k, fresh.k.values());
-  check_equal("v", b.v, fresh.v.values());
-}
-
-void check_backward(kernels::Kernels& k, const Case& c) {
-  INFO(text(c));
-  Buffers b(c);
-  const auto forward = b.exact();
-  b.o.assign(forward.o);
-  b.lse.assign(forward.lse);
-  const auto exact = reference::attention_backward(b.q.values(), b.k.values(), b.v.values(), b.o.values(),
-                                                   b.lse.values(), b.grad.values(), c.bounds, c.shape());
-  b.backward(k);
-  const double steps =
-      probability_steps(c, forward.score) + 2 * sum_steps(c.d) + double(c.N() * c.H) + operand_steps(c.dtype);
-  const char* const why = "each term has p's and dp's error; terms are added in any order";
-  check_close("dq", b.dq, exact.dq, {c.dtype, steps, largest(exact.dq_size), why});
-  check_close("dk", b.dk, exact.dk, {c.dtype, steps, largest(exact.dk_size), why});
-  check_close("dv", b.dv, exact.dv, {c.dtype, steps, largest(exact.dv_size), why});
-}
-
 }  // namespace
 
 void check_attention(kernels::Kernels& k) {
-  for (const Case& c : cases()) check_forward(k, c);
+  for (const Case& c : cases()) check_attention_forward(k, c);
 }
 
 void check_attention_backward(kernels::Kernels& k) {
-  for (const Case& c : cases()) check_backward(k, c);
+  for (const Case& c : cases()) check_attention_gradients(k, c);
 }
 
 // The last row of a forward pass over the whole cache, without dropout.
