@@ -54,13 +54,16 @@ class WarpgroupKeys {
     for (int step = 0; step < walk_.steps; ++step) {
       const int s = step % kStages, head = walk_.head(step, kv_);
       const int query = walk_.first + step % walk_.tiles * kQueries;
+      float found[kValues];
+      fetch_values(found, head, query);               // on their way while the stage is waited for
       stages_.empty[s].wait(step / kStages % 2 ^ 1);  // the phase before the first counts as over
       if (first_thread) {
         stages_.full[s].arrive_expecting(2 * Tiles::kQueryBytes);
         bring(q_tile(s), Tiles::kQueryPanelBytes, maps_.q, head, query, stages_.full[s]);
         bring(grad_tile(s), Tiles::kQueryPanelBytes, maps_.grad, head, query, stages_.full[s]);
       }
-      bring_values(values(s), head, query);
+#pragma unroll
+      for (int i = 0; i < kValues; ++i) values(s)[i * 32 + int(threadIdx.x)] = found[i];
       stages_.full[s].arrive();
     }
   }
@@ -138,7 +141,8 @@ class WarpgroupKeys {
   __device__ __forceinline__ unsigned char* grad_tile(int stage) const {
     return q_tile(stage) + Tiles::kQueryBytes;
   }
-  // Log-sum-exp of each query of a stage, then delta of each.
+  // Log-sum-exp of each query of a stage, then delta of each; so many for each thread that brings them.
+  static constexpr int kValues = 2 * kQueries / 32;
   __device__ __forceinline__ float* values(int stage) const {
     return reinterpret_cast<float*>(q_tile(kStages)) + stage * 2 * kQueries;
   }
@@ -152,14 +156,17 @@ class WarpgroupKeys {
       copy_box(tile + p * panel_bytes, &map, head * D + p * kPanelColumns, row, full);
   }
 
-  // Log-sum-exp in powers of two. Zeros beyond the last token: nothing that is no number comes of them.
-  __device__ __forceinline__ void bring_values(float* to, int head, int query) const {
-    const float *const lse = a_.lse.head(head), *const delta = a_.delta.head(head);
+  // This thread's of a stage's values. Log-sum-exp in powers of two. Zeros beyond the last token: nothing that is no
+  // number comes of them.
+  __device__ __forceinline__ void fetch_values(float (&found)[kValues], int head, int query) const {
 #pragma unroll
-    for (int i = int(threadIdx.x); i < kQueries; i += 32) {
-      const bool real = query + i < a_.tokens;
-      to[i] = real ? lse[query + i] * kLog2OfE : 0.f;
-      to[kQueries + i] = real ? delta[query + i] : 0.f;
+    for (int i = 0; i < kValues; ++i) {
+      const int place = i * 32 + int(threadIdx.x), token = query + place % kQueries;
+      const bool real = token < a_.tokens;
+      if (i < kValues / 2)
+        found[i] = real ? a_.lse.head(head)[token] * kLog2OfE : 0.f;
+      else
+        found[i] = real ? a_.delta.head(head)[token] : 0.f;
     }
   }
 
