@@ -113,6 +113,7 @@ struct Warpgroup {
   std::array<std::uint64_t, 4> done{};  // how many of each warp's were done
   std::array<std::uint32_t, 4> group{};
   std::array<bool, 4> fenced{};
+  std::array<std::vector<std::uint8_t>, 4> at_fence;  // each warp's registers at its last fence
 };
 
 class Block {

@@ -2,7 +2,7 @@
 //
 // The four warps issue together; a product is done when one of them waits for it, for all four at once. Until then
 // its accumulators hold a NaN pattern, nobody may write the shared memory it reads, and its A registers are read as
-// late as here.
+// late as here; they must not have been written since the last wgmma.fence.
 // Source: PTX ISA 9.0, "Asynchronous warpgroup level matrix instructions": shared memory layout, matrix descriptor,
 // register fragments.
 #include <algorithm>
@@ -119,6 +119,16 @@ bool in_flight(const std::deque<PendingWgmma>& pending, const Warp& w, Ref first
                      [&](const PendingWgmma& p) { return accumulators(w, *p.inst)[0] == first; });
 }
 
+// Whether A's registers are as the last fence found them. One that was written with the same bits counts as unwritten.
+bool fenced_since_written(const Warp& w, const Inst& in, const std::vector<std::uint8_t>& at_fence) {
+  const Ref* a = accumulators(w, in) + accumulator_count(in);
+  return std::all_of(a, a + 4, [&](Ref r) {
+    const std::size_t at = r & ~1u, bytes = sizeof(std::uint32_t) * kLanes;
+    return (r & 1) != 0 || at + bytes > at_fence.size() ||
+           std::memcmp(lanes_of<std::uint32_t>(w, r), &at_fence[at], bytes) == 0;
+  });
+}
+
 void issue(Warp& w, const Inst& in, Mask m) {
   if (!gather(w, in, m, kAllLanes)) return;
   Block& block = *w.block;
@@ -127,6 +137,8 @@ void issue(Warp& w, const Inst& in, Mask m) {
   if (block.warps() < (group_of(w) + 1) * 4)
     return block.finding("wgmma", w, 0, in, "the warpgroup has fewer than four warps");
   if (!group.fenced[q]) block.finding("wgmma", w, 0, in, "no wgmma.fence since the last wait");
+  if ((in.flags & kARegisters) != 0 && !fenced_since_written(w, in, group.at_fence[q]))
+    block.finding("wgmma", w, 0, in, "registers of A were written since the last wgmma.fence");
   PendingWgmma op;
   op.inst = &in;
   if ((in.flags & kARegisters) == 0) op.a = lanes_of<std::uint64_t>(w, in.a)[0];
@@ -278,7 +290,12 @@ void wait(Warp& w, const Inst& in, Mask m) {
   if (group.pending[q].empty()) group.fenced[q] = false;
 }
 
-void wgmma_fence(Warp& w, const Inst&, Mask) { w.block->warpgroup(w.index).fenced[w.index % 4] = true; }
+void wgmma_fence(Warp& w, const Inst&, Mask) {
+  Warpgroup& group = w.block->warpgroup(w.index);
+  group.fenced[w.index % 4] = true;
+  if (w.block->checks())
+    group.at_fence[w.index % 4].assign(w.base[0], w.base[0] + w.block->launch().program.register_bytes);
+}
 void wgmma_commit(Warp& w, const Inst&, Mask) { ++w.block->warpgroup(w.index).group[w.index % 4]; }
 
 void mma_async(Decoder& d) {

@@ -227,6 +227,29 @@ __global__ void wgmma_products(float* y, const float*) {
   for (int i = 0; i < 4; ++i) y[threadIdx.x * 4 + i] = d[i];
 }
 
+// A 64x8 product whose left operand is in registers. kBug: they are written after the fence.
+template <bool kBug>
+__global__ void wgmma_fragments(float* y, const float*) {
+  __shared__ alignas(128) __nv_bfloat16 b[8 * 16];
+  float d[4] = {0, 0, 0, 0};
+  std::uint32_t a = 0x3f803f80u;
+  b[threadIdx.x] = __float2bfloat16(1.f);
+  asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+  __syncthreads();
+  const std::uint64_t descriptor =
+      std::uint64_t((shared_address(b) & 0x3ffff) >> 4) | std::uint64_t{8} << 16 | std::uint64_t{16} << 32;
+  if (!kBug) asm volatile("add.u32 %0, %0, %1;" : "+r"(a) : "r"(threadIdx.x) : "memory");
+  ZT_SM90A(asm volatile("wgmma.fence.sync.aligned;" :: : "memory");)
+  if (kBug) asm volatile("add.u32 %0, %0, %1;" : "+r"(a) : "r"(threadIdx.x) : "memory");
+  ZT_SM90A(
+      asm volatile("wgmma.mma_async.sync.aligned.m64n8k16.f32.bf16.bf16 {%0,%1,%2,%3}, {%4,%4,%4,%4}, %5, "
+                   "1, 1, 1, 0;" : "+f"(d[0]),
+                   "+f"(d[1]), "+f"(d[2]), "+f"(d[3]) : "r"(a), "l"(descriptor) : "memory");
+      asm volatile("wgmma.commit_group.sync.aligned;" :: : "memory");
+      asm volatile("wgmma.wait_group.sync.aligned 0;" :: : "memory");)
+  for (int i = 0; i < 4; ++i) y[threadIdx.x * 4 + i] = d[i];
+}
+
 using Kernel = void (*)(float*, const float*);
 
 struct Pair {
@@ -258,6 +281,7 @@ const Pair kPairs[] = {
      ring<Ring::published_by_another>, 1, 64},
     {"wgmma waited for too late", wgmma_products<0>, wgmma_products<1>, 1, 128},
     {"missing proxy fence", wgmma_products<0>, wgmma_products<2>, 1, 128},
+    ZT_PAIR("wgmma registers written after the fence", wgmma_fragments, 1, 128),
 };
 
 }  // namespace
