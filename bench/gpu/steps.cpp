@@ -70,16 +70,16 @@ plan::StepShape shape_of(const Model& m) {
   return shape;
 }
 
+std::int64_t scratch_bytes(bool tiny) { return tiny ? 1 << 19 : kernels::CudaKernels::kScratchBytes; }
+
 // As the engine plans it.
-std::int64_t planned_bytes(const Model& m) {
+std::int64_t planned_bytes(const Model& m, bool tiny) {
   plan::StepShape shape = shape_of(m);
   shape.element_bytes = shape.grad_bytes = 2;
-  shape.policy.grads_apart = shape.spans = true;
-  shape.kernel_bytes = kernels::tile_bytes(Dtype::bf16);
+  shape.policy.grads_apart = shape.gpu = true;
+  shape.kernel_bytes = scratch_bytes(tiny);
   return plan::plan_step(spec::from_config(m.config, m.name), shape).total();
 }
-
-std::int64_t scratch_bytes(bool tiny) { return tiny ? 1 << 19 : kernels::CudaKernels::kScratchBytes; }
 
 // What CUDA keeps for kernels and cuBLASLt for itself, about.
 constexpr std::int64_t kLibraries = std::int64_t{1} << 30;
@@ -87,7 +87,7 @@ constexpr std::int64_t kLibraries = std::int64_t{1} << 30;
 // With as many of the rows asked for as `free_bytes` hold, then with shorter ones. Of an 8B model whose state takes 120 GiB,
 // 4,096 tokens without recomputation miss the 139 GiB of an H200 by little.
 Model fitted(Model m, std::int64_t free_bytes) {
-  while (planned_bytes(m) + scratch_bytes(false) + kLibraries > free_bytes) {
+  while (planned_bytes(m, false) + kLibraries > free_bytes) {
     std::int64_t& longer = m.rows > 1 ? m.rows : m.length;
     if (m.rows == 1 && m.length <= 1024) break;
     longer /= 2;
@@ -154,22 +154,21 @@ void print(const exec::Engine& engine, const Model& m, const Measured& r, const 
     fmt::print("  MFU = FLOPs a token x tokens/s / data sheet = {:.1f} TFLOP/s / {:.1f} = {:.1f} %\n",
                tera(rate), tera(peak), 100 * rate / peak);
   fmt::print("  share of the matrix ceiling {:.1f} %\n", 100 * rate / ceilings.flops);
-  const std::int64_t planned = engine.plan().total(), scratch = engine.context().kernels->held_tile_bytes();
-  fmt::print("  memory: the GPU's own count {} ({}), plan {} ({}), kernels' scratch {}, beyond both {}\n",
-             r.taken, human_bytes(r.taken), planned, human_bytes(planned), scratch,
-             r.taken - planned - scratch);
+  const std::int64_t planned = engine.plan().total();
+  fmt::print("  memory: the GPU's own count {} ({}), plan {} ({}), beyond it {}\n", r.taken,
+             human_bytes(r.taken), planned, human_bytes(planned), r.taken - planned);
 }
 
 // Random weights know nothing, so the loss is about the vocabulary's logarithm; where bytes are counted exactly, only a few
 // results lie beside the plan.
 void require_sound(const Gpu& gpu, const exec::Engine& engine, const Model& m, const Measured& r) {
-  if (engine.plan().total() != planned_bytes(m))
+  if (engine.plan().total() != planned_bytes(m, gpu.tiny()))
     throw Error(Blame::bug, cat("the engine plans ", engine.plan().total(), " bytes, --what plans says ",
-                                planned_bytes(m)));
+                                planned_bytes(m, gpu.tiny())));
   const double know_nothing = std::log(double(engine.model().vocab));
   if (!(std::abs(r.loss - know_nothing) < 2))
     throw Error(Blame::bug, cat("the loss is ", r.loss, ", random weights give about ", know_nothing));
-  const std::int64_t beyond = r.taken - engine.plan().total() - engine.context().kernels->held_tile_bytes();
+  const std::int64_t beyond = r.taken - engine.plan().total();
   if (gpu.counts_exactly() && (beyond < 0 || beyond > 4096))
     throw Error(Blame::bug, cat("the plan misses the memory of a step by ", beyond, " bytes"));
 }
@@ -197,7 +196,7 @@ std::vector<Model> asked_for(const std::string& only, bool tiny) {
 
 void print_plans(const std::string& only) {
   for (const Model& m : asked_for(only, false)) {
-    const std::int64_t bytes = planned_bytes(m) + scratch_bytes(false);
+    const std::int64_t bytes = planned_bytes(m, false);
     fmt::print("{}, {} x {} tokens, {} micro-batches, recompute {}: {} bytes ({})\n", m.name, m.rows,
                m.length, m.micros, schedule::name({.recompute = m.recompute}), bytes, human_bytes(bytes));
   }

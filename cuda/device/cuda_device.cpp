@@ -68,18 +68,25 @@ CudaDevice::~CudaDevice() {
   enter_stream(nullptr);
 }
 
-device::Arena CudaDevice::claim(std::int64_t bytes, const std::string& purpose) {
-  if (bytes == 0) return {};
+// Free bytes and all.
+static std::pair<std::int64_t, std::int64_t> memory_of_gpu() {
   std::size_t free_now = 0, all = 0;
   check(cudaMemGetInfo(&free_now, &all), "cannot ask the GPU for its free memory");
+  return {static_cast<std::int64_t>(free_now), static_cast<std::int64_t>(all)};
+}
+
+std::int64_t CudaDevice::available_bytes() const { return memory_of_gpu().first; }
+
+device::Arena CudaDevice::claim(std::int64_t bytes, const std::string& purpose) {
+  if (bytes == 0) return {};
+  const auto [free_now, all] = memory_of_gpu();
   void* data = nullptr;
   if (const cudaError_t status = cudaMalloc(&data, static_cast<std::size_t>(bytes)); status != cudaSuccess) {
     cudaGetLastError();  // forgotten: it is told here
     throw Error(
         Blame::machine,
         cat("not enough memory on the GPU: ", purpose, " needs ", human_bytes(bytes), ", ",
-            human_bytes(static_cast<std::int64_t>(free_now)), " of ",
-            human_bytes(static_cast<std::int64_t>(all)), " are free"),
+            human_bytes(free_now), " of ", human_bytes(all), " are free"),
         "a smaller train.micro_batch_size, memory.recompute: full or model.dtype: bfloat16 needs less");
   }
   const auto release = [this](std::byte* at) {

@@ -19,6 +19,7 @@ class CudaDevice final : public device::Device, public device::Queues {
 
   std::string name() const override { return name_; }
   device::Arena claim(std::int64_t bytes, const std::string& purpose) override;
+  std::int64_t available_bytes() const override;
   bool is_host() const override { return false; }
   device::Queues* queues() override { return this; }
 

@@ -48,6 +48,6 @@ CudaKernels::~CudaKernels() = default;
 
 CudaScratch CudaKernels::scratch() { return claims_->of(cuda::current_stream()); }
 
-std::int64_t CudaKernels::held_tile_bytes() const { return claims_->bytes_each * claims_->most; }
+std::int64_t CudaKernels::held_bytes() const { return claims_->bytes_each * claims_->most; }
 
 }  // namespace zt::kernels

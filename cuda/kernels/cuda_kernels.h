@@ -37,8 +37,7 @@ struct CudaScratch {
 
 class CudaKernels final : public Kernels {
  public:
-  // What cuBLASLt's fastest algorithms on sm_90 ask for.
-  static constexpr std::int64_t kScratchBytes = std::int64_t{32} << 20;
+  static constexpr std::int64_t kScratchBytes = kGpuWorkspaceBytes;
 
   // Claims `streams` times `scratch_bytes` of device memory: as many streams may launch kernels that need scratch
   // (all but casts, sums, activations, rope, dropout and adamw). One calling thread a stream.
@@ -70,7 +69,7 @@ class CudaKernels final : public Kernels {
   void cast(const Cast&) override;
   void add(const Add&) override;
   // The scratch of all streams.
-  std::int64_t held_tile_bytes() const override;
+  std::int64_t held_bytes() const override;
 
   // Of the calling thread's stream.
   CudaScratch scratch();

@@ -23,11 +23,13 @@ namespace {
 plan::StepShape shape_on(const recipe::Recipe& r, int ranks, const std::optional<plan::Cluster>& cluster) {
   if (cluster && cluster->backend == plan::Backend::cuda) {
     plan::StepShape shape = plan::step_shape(r, true, ranks);
-    shape.process.device_libraries = std::max<std::int64_t>(1, cluster->library_bytes);
-    shape.spans = true;
+    shape.process.device_libraries = cluster->library_bytes;
+    shape.gpu = true;
+    shape.kernel_bytes = kernels::kGpuWorkspaceBytes;
     return shape;
   }
   plan::StepShape shape = train::step_shape(r, true, ranks);
+  if (shape.gpu) return shape;
   // Where nobody says how many share a node: more than this don't.
   constexpr std::int64_t kMostOnANode = 256;
   std::int64_t together = std::min<std::int64_t>(ranks, kMostOnANode);
@@ -38,10 +40,6 @@ plan::StepShape shape_on(const recipe::Recipe& r, int ranks, const std::optional
   }
   shape.comm_bytes = together == ranks ? comm::buffer_bytes_on_one_node(ranks) : comm::kMessageBufferBytes;
   return shape;
-}
-
-std::int64_t needs_on(const plan::StepPlan& p, const std::optional<plan::Cluster>& cluster) {
-  return cluster && cluster->backend == plan::Backend::cuda ? p.total() : p.process_bytes();
 }
 
 // This machine, where it is calibrated for so many ranks; else why there are no times.
@@ -65,7 +63,10 @@ void find_this_machine(int ranks, PlanReport* report) {
 
 void find_cluster(const PlanArgs& args, PlanReport* report) {
   if (args.device.empty()) {
-    find_this_machine(args.ranks, report);
+    if (report->recipe.run.device == recipe::Device::cuda)
+      report->no_time = "the recipe asks for GPUs: name them with --device";
+    else
+      find_this_machine(args.ranks, report);
   } else {
     report->cluster = plan::open_cluster(args.device);
     report->cluster->node_for(args.ranks);
@@ -122,12 +123,12 @@ PlanReport report_of(const PlanArgs& args) {
   find_cluster(args, &r);
   r.shape = shape_on(r.recipe, args.ranks, r.cluster);
   r.plan = plan_step(r.model, r.shape);
-  r.needed = needs_on(r.plan, r.cluster);
+  r.needed = r.plan.needed_bytes();
   if (r.cluster)
     if (const std::int64_t bytes = r.cluster->memory_of_rank(args.ranks); bytes > 0) r.available = bytes;
   const plan::Room room{r.available,
                         [&](const recipe::Recipe& other) { return shape_on(other, args.ranks, r.cluster); },
-                        [&](const plan::StepPlan& p) { return needs_on(p, r.cluster); }};
+                        [](const plan::StepPlan& p) { return p.needed_bytes(); }};
   if (!r.fits()) r.nearest = nearest_fit(r.recipe, r.model, room);
   find_time(&r);
   if (r.time) {

@@ -43,6 +43,8 @@ class Device {
   virtual std::string name() const = 0;
   // Zeroed memory of the device. Error(machine) with the numbers when it is short.
   virtual Arena claim(std::int64_t bytes, const std::string& purpose) = 0;
+  // How much can be claimed now; negative: unknown. Ranks of a node share the host's.
+  virtual std::int64_t available_bytes() const = 0;
   // The host reads and writes the device's memory by itself.
   virtual bool is_host() const = 0;
   // Lanes beside the host; null where a call returns when its work is done.

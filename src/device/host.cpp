@@ -16,6 +16,7 @@ class Host final : public Device {
  public:
   std::string name() const override { return "cpu"; }
   Arena claim(std::int64_t bytes, const std::string& purpose) override { return Arena(bytes, purpose); }
+  std::int64_t available_bytes() const override { return device::available_bytes(); }
   bool is_host() const override { return true; }
   Queues* queues() override { return nullptr; }
 

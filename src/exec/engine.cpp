@@ -52,7 +52,8 @@ static std::int64_t batch_slots(const plan::StepShape& shape) {
 }
 
 // The plan must know the bytes and the scratch that the options imply, whatever its own fields say.
-static EngineOptions agreeing(EngineOptions options, const comm::Communicator& comm) {
+static EngineOptions agreeing(EngineOptions options, const comm::Communicator& comm,
+                              const kernels::Kernels& kernels) {
   if (options.shape.partition.ranks != comm.size())
     throw Error(Blame::bug,
                 cat("a step planned for ", options.shape.partition.ranks, " ranks met ", comm.size()));
@@ -61,9 +62,9 @@ static EngineOptions agreeing(EngineOptions options, const comm::Communicator& c
   options.shape.wire_bytes = size_of(options.wire);
   options.shape.policy.grads_apart = options.grad_dtype != Dtype::f32;
   options.shape.comm_bytes = comm.buffer_bytes();
-  options.shape.kernel_bytes = kernels::tile_bytes(options.dtype);
+  options.shape.kernel_bytes = kernels.held_bytes();
   options.lanes.threads = options.lanes.threads && comm.size() > 1;
-  options.shape.spans = !options.device->is_host();
+  options.shape.gpu = !options.device->is_host();
   options.shape.dropout = options.dropout > 0.f;
   return options;
 }
@@ -72,9 +73,9 @@ Engine::Engine(const spec::ModelSpec& model, const EngineOptions& options, comm:
     : model_(model),
       alone_(comm == nullptr ? comm::solo() : nullptr),
       comm_(comm == nullptr ? alone_.get() : comm),
-      options_(agreeing(options, *comm_)),
+      kernels_(options.kernels(options.dtype)),
+      options_(agreeing(options, *comm_, *kernels_)),
       plan_(plan::plan_step(model_, options_.shape)),
-      kernels_(options_.kernels(options_.dtype)),
       arena_(options_.device->claim(plan_.arena, "activations")),
       workspace_(options_.device->claim(plan_.workspace, "the workspace")),
       batches_(options_.device->claim(batch_slots(options_.shape), "batches")),
@@ -109,7 +110,7 @@ void Engine::require_same_lists() const {
 
 std::int64_t Engine::held_bytes() const {
   return arena_.bytes() + workspace_.bytes() + batches_.bytes() + tables_.bytes() + params_.bytes() +
-         comm_->buffer_bytes() + kernels_->held_tile_bytes();
+         comm_->buffer_bytes() + kernels_->held_bytes();
 }
 
 void Engine::gather_weights() {
@@ -173,7 +174,7 @@ layers::BatchView Engine::load(const HostBatch& batch, std::size_t number, std::
   bounds_[number].assign(batch.bounds.begin(), batch.bounds.end());
   if (computed > used) bounds_[number].push_back(static_cast<std::int32_t>(computed));
   view.bounds = bounds_[number];
-  if (options_.shape.spans) load_spans(view.bounds, next, next + part, &view);
+  if (options_.shape.gpu) load_spans(view.bounds, next, next + part, &view);
   return view;
 }
 

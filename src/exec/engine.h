@@ -97,9 +97,9 @@ class Engine {
   spec::ModelSpec model_;
   std::unique_ptr<comm::Communicator> alone_;
   comm::Communicator* comm_;
+  std::unique_ptr<kernels::Kernels> kernels_;
   EngineOptions options_;
   plan::StepPlan plan_;
-  std::unique_ptr<kernels::Kernels> kernels_;
   device::Arena arena_, workspace_, batches_, tables_, token_losses_;
   shard::ParamStore params_;
   layers::RunContext run_;

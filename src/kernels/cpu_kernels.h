@@ -34,7 +34,7 @@ class CpuKernels final : public Kernels {
   void sum_squares(const SumSquares&) override;
   void cast(const Cast&) override;
   void add(const Add&) override;
-  std::int64_t held_tile_bytes() const override;
+  std::int64_t held_bytes() const override;
 
  private:
   struct MatmulCache;       // oneDNN primitives by shape, in linear.cpp

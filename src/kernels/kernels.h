@@ -49,8 +49,8 @@ class Kernels {
   virtual void cast(const Cast&) = 0;
   virtual void add(const Add&) = 0;
 
-  // Bytes held for tiles of half-precision products, see tile_bytes.
-  virtual std::int64_t held_tile_bytes() const = 0;
+  // Bytes that the kernels hold for themselves: see tile_bytes and kGpuWorkspaceBytes.
+  virtual std::int64_t held_bytes() const = 0;
 };
 
 // The CPU backend: oneDNN for matrix products, own OpenMP loops for the rest. Claims the tiles of `dtype` at
@@ -60,5 +60,8 @@ std::unique_ptr<Kernels> make_cpu_kernels(Dtype dtype = Dtype::f32);
 // Bytes of the tiles through which the CPU backend multiplies numbers of `dtype` that this processor cannot
 // multiply itself, whatever the shapes: float16, and bfloat16 on processors without products of it; otherwise 0.
 std::int64_t tile_bytes(Dtype dtype);
+
+// Bytes of a GPU that the CUDA backend claims for a rank: what cuBLASLt's fastest algorithms on sm_90 ask for.
+inline constexpr std::int64_t kGpuWorkspaceBytes = std::int64_t{32} << 20;
 
 }  // namespace zt::kernels

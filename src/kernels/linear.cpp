@@ -244,7 +244,7 @@ std::shared_ptr<CpuKernels::MatmulCache> CpuKernels::make_matmul_cache(Dtype dty
   return std::make_shared<MatmulCache>(dtype);
 }
 
-std::int64_t CpuKernels::held_tile_bytes() const { return matmuls_->tile_bytes_held(); }
+std::int64_t CpuKernels::held_bytes() const { return matmuls_->tile_bytes_held(); }
 
 std::int64_t tile_bytes(Dtype dtype) {
   const bool widened = dtype == Dtype::f16 || (dtype == Dtype::bf16 && !multiplies_bf16());

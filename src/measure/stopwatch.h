@@ -53,7 +53,7 @@ class Stopwatch final : public kernels::Kernels {
   void sum_squares(const kernels::SumSquares&) override;
   void cast(const kernels::Cast&) override;
   void add(const kernels::Add&) override;
-  std::int64_t held_tile_bytes() const override { return timed_->held_tile_bytes(); }
+  std::int64_t held_bytes() const override { return timed_->held_bytes(); }
 
  private:
   template <typename Call>

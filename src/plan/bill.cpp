@@ -104,10 +104,13 @@ std::string rows_of(const StepPlan& plan, Place place, std::int64_t of) {
 
 std::string process_text(const StepPlan& plan) {
   const std::string ranks = plan.process_ranks > 1 ? fmt::format(" of {} ranks", plan.process_ranks) : "";
-  const std::int64_t process = plan.process_bytes();
+  const std::int64_t process = plan.process_bytes(), planned = process - sum(plan.bill, Place::host);
+  if (plan.gpu)
+    return fmt::format("memory of the host for the process{}, beside the program\n", ranks) +
+           rows_of(plan, Place::host, process) + line("total", process, process);
   return fmt::format("memory of the process{}, as the system counts it (estimated)\n", ranks) +
-         line(cat("planned", ranks), process - sum(plan.bill, Place::host), process) +
-         rows_of(plan, Place::host, process) + line("process", process, process);
+         line(cat("planned", ranks), planned, process) + rows_of(plan, Place::host, process) +
+         line("process", process, process);
 }
 
 }  // namespace
@@ -124,19 +127,24 @@ std::vector<BillRow> bill_of(const spec::ModelSpec& model, const StepShape& shap
       {"gradients", cat("gradients, ", shape.grad_bytes == 4 ? "float32" : "bfloat16"), blocks.grads}};
   add_arena(rows, plan);
   add_workspace(rows, model, shape, plan.workspace);
-  const bool on_gpu = shape.process.device_libraries > 0;
-  const ProgramBytes program = on_gpu ? ProgramBytes{} : program_bytes(model, shape);
-  rows.insert(rows.end(), {{"batches", "batches: ids, positions, targets", batches},
-                           {"rotary_tables", "rotary tables", rope_table_bytes(model, shape.sequence_length)},
-                           {"communication", "communication buffers", shape.comm_bytes},
-                           {"half_precision_tiles", "tiles of half-precision products", shape.kernel_bytes},
-                           {"checkpoint_staging", "copy that checkpoints are written from", blocks.snapshot},
-                           {"held_state", "copy that a run goes back to (rewind)",
-                            shape.held && shape.training ? blocks.weights + blocks.optimizer : 0},
-                           {"libraries", "libraries of the device", shape.process.device_libraries},
-                           {"program", "program and libraries", program.program, Place::host},
-                           {"kernel_scratch", "scratch of the kernels", program.scratch, Place::host},
-                           {"tokenizer", "tokenizer", program.tokenizer, Place::host}});
+  const ProgramBytes program = shape.gpu ? ProgramBytes{} : program_bytes(model, shape);
+  // Copies of the state lie in the host's memory, whose rows are the whole process'.
+  const Place copies = shape.gpu ? Place::host : Place::device;
+  const std::int64_t of_copies = shape.gpu ? shape.process.ranks : 1;
+  rows.insert(
+      rows.end(),
+      {{"batches", "batches: ids, positions, targets", batches},
+       {"rotary_tables", "rotary tables", rope_table_bytes(model, shape.sequence_length)},
+       {"communication", "communication buffers", shape.comm_bytes},
+       shape.gpu ? BillRow{"kernel_workspace", "workspace of the kernels", shape.kernel_bytes}
+                 : BillRow{"half_precision_tiles", "tiles of half-precision products", shape.kernel_bytes},
+       {"checkpoint_staging", "copy that checkpoints are written from", of_copies * blocks.snapshot, copies},
+       {"held_state", "copy that a run goes back to (rewind)",
+        shape.held && shape.training ? of_copies * (blocks.weights + blocks.optimizer) : 0, copies},
+       {"libraries", "libraries of the device", shape.process.device_libraries},
+       {"program", "program and libraries", program.program, Place::host},
+       {"kernel_scratch", "scratch of the kernels", program.scratch, Place::host},
+       {"tokenizer", "tokenizer", program.tokenizer, Place::host}});
   add_disk(rows, model, shape);
   std::erase_if(rows, [](const BillRow& row) { return row.bytes == 0; });
   return rows;

@@ -26,7 +26,8 @@ inline std::vector<recipe::Word<Place>> words(Place) {
 //   device  parameters master_copy moments gradients
 //           gathered_weights whole_gradients block_inputs activations recomputed activation_gradients arena_gaps: the
 //           arena at its busiest op, see memory_timeline.h; the gaps are bytes that no slot uses at that op
-//           logits_chunk workspace batches rotary_tables communication half_precision_tiles checkpoint_staging held_state
+//           logits_chunk workspace batches rotary_tables communication half_precision_tiles kernel_workspace
+//           checkpoint_staging held_state (on a GPU: host)
 //           libraries (of a GPU)
 //   host    program kernel_scratch tokenizer: see program.h
 //   disk    checkpoint checkpoints_beside export

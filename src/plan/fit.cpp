@@ -23,7 +23,7 @@ std::int64_t needed(const recipe::Recipe& r, const spec::ModelSpec& model, const
   const std::int64_t left_out = shape.training ? std::max<std::int64_t>(0, shape.micros - 2) : 0;
   shape.micros -= left_out;
   return room.needs(plan_step(model, shape)) +
-         left_out * shape.process.ranks * batch_bytes(shape.train_shape());
+         left_out * (shape.gpu ? 1 : shape.process.ranks) * batch_bytes(shape.train_shape());
 }
 
 // What the run can give up, from the cheapest.

@@ -16,7 +16,7 @@ struct Room {
   // The shape of a recipe's step with all that the recipe does not say: ranks, kernels, communicator, process.
   std::function<StepShape(const recipe::Recipe&)> shape_of;
   std::function<std::int64_t(const StepPlan&)> needs = [](const StepPlan& plan) {
-    return plan.process_bytes();
+    return plan.needed_bytes();
   };
 };
 

@@ -73,7 +73,9 @@ schedule::StepFacts eval_facts(const spec::ModelSpec& model, const StepShape& sh
   return facts(model, shape, shape.eval_shape(), 1);
 }
 
-std::int64_t StepPlan::process_bytes() const { return process_ranks * total() + sum(bill, Place::host); }
+std::int64_t StepPlan::process_bytes() const {
+  return (gpu ? 0 : process_ranks * total()) + sum(bill, Place::host);
+}
 
 // Which collective an op is, and the bytes this rank sends in it.
 static void add_traffic(Traffic& sum, const schedule::Schedule& list, const schedule::Op& op,
@@ -163,6 +165,7 @@ StepPlan plan_step(const spec::ModelSpec& model, const StepShape& shape) {
     add_cost_of_keeping(model, shape, &p);
   }
   p.process_ranks = shape.process.ranks;
+  p.gpu = shape.gpu;
   p.bill = bill_of(model, shape, p);
   return p;
 }

@@ -20,7 +20,7 @@ struct Process {
   int threads = 1;          // each rank computes with
   bool mpi = false;         // it speaks to other processes
   bool vocabulary = false;  // it holds a tokenizer with as many entries as the model
-  // Of a GPU: what its libraries hold there (contexts, workspaces). Then the device's bytes count, not the process's.
+  // Of a GPU: what its libraries hold there (contexts, workspaces).
   std::int64_t device_libraries = 0;
 };
 
@@ -40,9 +40,10 @@ struct StepShape {
   bool snapshot = false;  // a copy of this rank's state, from which checkpoints are written beside training
   bool held = false;      // a copy of everything a step changes, to which a run can go back
   std::int64_t comm_bytes = 0;    // what the communicator holds for itself
-  std::int64_t kernel_bytes = 0;  // what the kernels hold for products of half-precision numbers
+  std::int64_t kernel_bytes = 0;  // what the kernels hold for themselves
+  bool gpu =
+      false;  // memory of its own, copies for later in the host's, and kernels that want batches as GPUs do
   bool dropout = false;
-  bool spans = false;      // where each token's document begins and ends is held, as GPUs want it
   bool selective = false;  // recomputation inside the blocks, beside the policy's of whole blocks
   bool training = true;
   std::int64_t sequence_length = 0;
@@ -53,9 +54,9 @@ struct StepShape {
   Process process;
   Disk disk;
 
-  RunShape train_shape() const { return {rows * sequence_length, element_bytes, dropout, selective, spans}; }
+  RunShape train_shape() const { return {rows * sequence_length, element_bytes, dropout, selective, gpu}; }
   RunShape eval_shape() const {
-    return {eval_rows * sequence_length, element_bytes, dropout, selective, spans};
+    return {eval_rows * sequence_length, element_bytes, dropout, selective, gpu};
   }
 };
 
@@ -102,9 +103,12 @@ struct StepPlan {
   std::vector<BillRow> bill;  // without rows of no bytes
   // What a rank claims and holds: the device's rows. A run's planned_bytes.
   std::int64_t total() const { return sum(bill, Place::device); }
-  // The whole process: `total` of each of its ranks, and the host's rows.
+  // The whole process in the host's memory: the host's rows, and on a processor `total` of each of its ranks.
   std::int64_t process_bytes() const;
+  // What must fit into the memory in which the step runs: the GPU's, or the process.
+  std::int64_t needed_bytes() const { return gpu ? total() : process_bytes(); }
   int process_ranks = 1;
+  bool gpu = false;
   Traffic traffic;                 // of a training step
   std::int64_t paper_traffic = 0;  // see above
   // What weights that stay gathered between their uses by the recipe's wish cost in memory and save in traffic.

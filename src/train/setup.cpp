@@ -32,7 +32,8 @@ static Dtype dtype_of(recipe::ReduceDtype dtype) {
 
 plan::StepShape step_shape(const recipe::Recipe& r, bool training, const Ranks& ranks) {
   plan::StepShape shape = plan::step_shape(r, training, ranks.count);
-  shape.kernel_bytes = kernels::tile_bytes(dtype_of(r.model));
+  shape.gpu = ranks.gpu_bytes || r.run.device == recipe::Device::cuda;
+  shape.kernel_bytes = shape.gpu ? kernels::kGpuWorkspaceBytes : kernels::tile_bytes(dtype_of(r.model));
   shape.process.ranks = ranks.in_process;
   shape.process.mpi = ranks.count > ranks.in_process;
   shape.process.threads = device::threads();
@@ -167,15 +168,17 @@ spec::ModelSpec open_spec(const recipe::Recipe& r) {
 void require_fit(const recipe::Recipe& r, const spec::ModelSpec& model, bool training, std::int64_t available,
                  const Ranks& ranks) {
   plan::Room room;
-  room.bytes = available < 0 ? available : available / ranks.on_this_node * ranks.in_process;
+  room.bytes = ranks.gpu_bytes ? *ranks.gpu_bytes
+               : available < 0 ? available
+                               : available / ranks.on_this_node * ranks.in_process;
   room.shape_of = [&](const recipe::Recipe& recipe) {
     plan::StepShape shape = step_shape(recipe, training, ranks);
-    if (shape.process.mpi && ranks.on_this_node == ranks.count)
+    if (!shape.gpu && shape.process.mpi && ranks.on_this_node == ranks.count)
       shape.comm_bytes = comm::buffer_bytes_on_one_node(ranks.count);
     return shape;
   };
   const bool shared = ranks.on_this_node > ranks.in_process;
-  plan::require_fit(r, model, room, shared ? " for each rank" : "");
+  plan::require_fit(r, model, room, ranks.gpu_bytes ? " on this rank's GPU" : shared ? " for each rank" : "");
 }
 
 void check_context(const recipe::Recipe& r, const spec::ModelSpec& model) {

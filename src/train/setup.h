@@ -14,13 +14,15 @@
 
 namespace zt::train {
 
-// How many ranks there are, how many of them share this node's memory, and how many this process.
+// How many ranks there are, how many of them share this node's memory, and how many this process. Where each has a GPU
+// of its own: how much is free there.
 struct Ranks {
   int count = 1, on_this_node = 1, in_process = 1;
+  std::optional<std::int64_t> gpu_bytes = {};
 };
 
 Dtype dtype_of(const recipe::Model& model);
-// plan::step_shape, and what this machine's kernels hold for themselves.
+// plan::step_shape, and what the kernels hold for themselves where the ranks or the recipe say they run.
 plan::StepShape step_shape(const recipe::Recipe& recipe, bool training, const Ranks& ranks);
 exec::EngineOptions engine_options(const recipe::Recipe& recipe, bool training, const Ranks& ranks);
 // The same for so many processes on one node.
@@ -59,7 +61,7 @@ std::optional<Setup> open_on_all(const recipe::Recipe& recipe, Use use, const Ra
 spec::ModelSpec open_spec(const recipe::Recipe& recipe);
 
 // Throws Error(machine) when the recipe's plan, with what processes hold beside it, needs more than `available` bytes
-// (negative: unknown), which the ranks of this node share. See plan/fit.h.
+// (negative: unknown), which the ranks of this node share; or on GPUs more than each has. See plan/fit.h.
 void require_fit(const recipe::Recipe& recipe, const spec::ModelSpec& model, bool training,
                  std::int64_t available, const Ranks& ranks = {});
 

@@ -67,12 +67,13 @@ Ranks ranks_of(const TrainOptions& options, const comm::Communicator& comm) {
 class Trainer {
  public:
   Trainer(const recipe::Loaded& loaded, const TrainOptions& options, const StopRequests& stop,
-          comm::Communicator& comm, Setup setup)
+          comm::Communicator& comm, const Ranks& ranks, exec::OpenedBackend backend, Setup setup)
       : loaded_(loaded),
         recipe_(loaded.recipe),
         options_(options),
         comm_(comm),
-        ranks_(ranks_of(options, comm)),
+        ranks_(ranks),
+        backend_(std::move(backend)),
         setup_(std::move(setup)),
         stops_(stop, output("save-now"), comm),
         place_(place_of_run(comm)),
@@ -124,6 +125,7 @@ class Trainer {
   const TrainOptions& options_;
   comm::Communicator& comm_;
   Ranks ranks_;
+  exec::OpenedBackend backend_;
   Setup setup_;
   Stops stops_;
   RunPlace place_;
@@ -131,7 +133,6 @@ class Trainer {
   LossScale scale_;
   BadSteps bad_steps_;
   std::optional<RunFolder> folder_;  // rank 0
-  exec::OpenedBackend backend_;
   std::optional<exec::Engine> engine_;
   std::optional<Saves> saves_;
   std::optional<HeldState> held_;   // where a rule may lead back
@@ -146,7 +147,6 @@ class Trainer {
 
 int Trainer::run() {
   together(comm_, [this] { open_folder(); });
-  together(comm_, [this] { backend_ = exec::open_backend(recipe_.run.device, comm_); });
   exec::EngineOptions engine = engine_options(recipe_, true, ranks_);
   engine.device = &backend_.backend->device();
   engine.kernels = [this](Dtype dtype) { return backend_.backend->make_kernels(dtype); };
@@ -396,7 +396,9 @@ StepMetrics Trainer::measure(const StepBatch& batch, const exec::StepResult& res
   const double flops = spec::training_flops_per_token(setup_.source.spec, recipe_.data.sequence_length);
   m.mfu = m.tokens_per_second * flops / product_rate_;
   m.exposed_comm_seconds = result.exposed_comm_seconds;
-  m.peak_bytes = engine_->held_bytes() + saves_->snapshot_bytes() + (held_ ? held_->bytes() : 0);
+  // Beside a GPU the copies are in the host's memory.
+  const std::int64_t copies = saves_->snapshot_bytes() + (held_ ? held_->bytes() : 0);
+  m.peak_bytes = engine_->held_bytes() + (ranks_.gpu_bytes ? 0 : copies);
   m.planned_bytes = engine_->plan().total();
   m.planned_process_bytes = engine_->plan().process_bytes();
   m.process_peak_bytes = device::process_peak_bytes();
@@ -563,16 +565,21 @@ int train(const recipe::Loaded& loaded, const TrainOptions& options, const StopR
     dry_run(loaded, ranks_of(options, comm), comm);
     return 0;
   }
+  Ranks ranks = ranks_of(options, comm);
+  exec::OpenedBackend backend;
+  together(comm, [&] { backend = exec::open_backend(loaded.recipe.run.device, comm); });
+  const device::Device& device = backend.backend->device();
+  if (!device.is_host()) ranks.gpu_bytes = device.available_bytes();
   // What is prepared is kept at once, so the little time that remains is for leaving.
   constexpr double kLeaving = 10;
   const auto deadline = deadline_of(loaded.recipe.run.time_limit, this_job(), options.started);
-  std::optional<Setup> opened = open_on_all(loaded.recipe, Use::training, ranks_of(options, comm), comm, [&] {
+  std::optional<Setup> opened = open_on_all(loaded.recipe, Use::training, ranks, comm, [&] {
     return stop.pending() != nullptr || (deadline && deadline->at - now_seconds() < kLeaving);
   });
   // To a rank whose share was done, perhaps, while others still worked.
   const std::string signal = signal_to_any(stop, comm);
   if (!opened || !signal.empty()) return stopped_early(signal, comm);
-  return Trainer(loaded, options, stop, comm, *std::move(opened)).run();
+  return Trainer(loaded, options, stop, comm, ranks, std::move(backend), *std::move(opened)).run();
 }
 
 }  // namespace zt::train

@@ -149,7 +149,7 @@ class OnDevice::Device {
 OnDevice::OnDevice(Placement placement) : device_(std::make_unique<Device>(placement)) {}
 OnDevice::~OnDevice() = default;
 
-std::int64_t OnDevice::held_tile_bytes() const { return device_->kernels().held_tile_bytes(); }
+std::int64_t OnDevice::held_bytes() const { return device_->kernels().held_bytes(); }
 
 void OnDevice::linear(const kernels::Linear& host) {
   kernels::Linear a = host;

@@ -41,7 +41,7 @@ class OnDevice final : public kernels::Kernels {
   void sum_squares(const kernels::SumSquares&) override;
   void cast(const kernels::Cast&) override;
   void add(const kernels::Add&) override;
-  std::int64_t held_tile_bytes() const override;
+  std::int64_t held_bytes() const override;
 
  private:
   class Device;

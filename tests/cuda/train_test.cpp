@@ -110,6 +110,22 @@ TEST_CASE("half-precision training on GPUs keeps its checkpoint and its rules") 
   }
 }
 
+TEST_CASE(
+    "a plan that a GPU has no room for is refused before anything is claimed, and the nearest that fits is "
+    "said") {
+  const GpuDesk desk;
+  const Words much = {"train.micro_batch_size=256", "train.global_batch_size=512"};
+  const Outcome o = desk.train({2, false, {"ZEROTRAIN_EMULATOR_MEMORY_MIB=80"}}, much);
+  CHECK(o.status == 7);
+  CHECK(contains(o.err, "not enough memory: the plan needs "));
+  CHECK(contains(o.err, " are free on this rank's GPU"));
+  CHECK(contains(o.err, "--set train.micro_batch_size="));
+  // What is planned is what the rank holds: the program compares the two in its metrics.
+  desk.good(kAlone, {});
+  CHECK(contains(desk.read("out/plan.txt"), "workspace of the kernels"));
+  CHECK(desk.field("out", "planned_bytes") == desk.field("out", "peak_bytes"));
+}
+
 TEST_CASE("ranks that would share a GPU are refused with their numbers and the GPU") {
   const GpuDesk desk;
   for (const Way& way : {kTwo, kTwoLaunched}) {

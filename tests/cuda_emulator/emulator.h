@@ -6,7 +6,8 @@
 //
 // The environment sets the same as configure() for programs that do not call it: ZEROTRAIN_EMULATOR_SEED (a number),
 // _POLICY (lazy, eager, random), _ORDER (forward, reverse, random), _CHECK (0, 1), _HOLD_MS (how long a wait may make no
-// progress before it is a deadlock), _DEVICES (devices shown), _VERBOSE (1: every op as it runs).
+// progress before it is a deadlock), _DEVICES (devices shown), _MEMORY_MIB (of each), _VERBOSE (1:
+// every op as it runs).
 #pragma once
 
 #include <cstddef>

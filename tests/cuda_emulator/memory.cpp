@@ -27,7 +27,6 @@ constexpr std::uint8_t kFresh = 0xff;  // NaN in every floating type
 constexpr std::uint8_t kFreed = 0xfd;
 constexpr std::uint32_t kAtomic = 0x80000000U;
 
-std::atomic<std::size_t> limit{std::size_t{16} << 30};
 // Where the region of all devices begins; null until memory is first asked for.
 std::atomic<std::uint8_t*> region{nullptr};
 
@@ -51,8 +50,8 @@ std::uint32_t id_of(std::uint32_t writer) { return writer & ~kAtomic; }
 
 }  // namespace
 
-std::size_t device_memory_limit() { return limit; }
-void set_device_memory(std::size_t bytes) { limit = bytes; }
+std::size_t device_memory_limit() { return settings().device_memory; }
+void set_device_memory(std::size_t bytes) { settings().device_memory = bytes; }
 
 struct Memory::Request {
   const void* address;
@@ -102,7 +101,7 @@ std::uint8_t* Memory::take(std::size_t bytes, std::size_t align, Allocation allo
 void* Memory::allocate(std::size_t bytes, Place place, const std::string& name) {
   const std::lock_guard lock(mutex_);
   if (place == Place::device) {
-    if (used_ + bytes > limit) return nullptr;
+    if (used_ + bytes > device_memory_limit()) return nullptr;
     used_ += bytes;
   }
   return take(bytes, 512, {bytes, place, true, 0, name, CallStack::here()}, State::uninitialised);

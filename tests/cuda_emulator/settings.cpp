@@ -45,6 +45,8 @@ Settings read_environment() {
   read.patience_ms = static_cast<int>(number("HOLD_MS", read.patience_ms));
   read.devices = static_cast<int>(number("DEVICES", read.devices));
   if (read.devices < 0 || read.devices > 16) stop("ZEROTRAIN_EMULATOR_DEVICES must be 0 to 16", "");
+  if (const long mebibytes = number("MEMORY_MIB", 0); mebibytes > 0)
+    read.device_memory = static_cast<std::size_t>(mebibytes) << 20;
   read.verbose = number("VERBOSE", 0) != 0;
   return read;
 }

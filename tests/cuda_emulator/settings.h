@@ -14,6 +14,7 @@ struct Settings {
   bool check = true;
   int patience_ms = 60000;
   int devices = 8;
+  std::size_t device_memory = std::size_t{16} << 30;
   bool verbose = false;
 };
 

@@ -82,6 +82,20 @@ TEST_CASE(
   CHECK(names(desk.path()) == before);
 }
 
+TEST_CASE("dry run: a run for GPUs is planned where there is none, and so does `plan`") {
+  const Desk desk;
+  furnish(desk);
+  const Words gpu = {"--set", "run.device=cuda"};
+  const Outcome dry = desk.run({"--dry-run", "--recipe", "recipe.yaml", gpu[0], gpu[1]});
+  CHECK(dry.status == 0);
+  CHECK(contains(dry.err, "workspace of the kernels"));
+  CHECK(contains(dry.err, "memory of the host for the process"));
+  const Outcome plan = desk.run({"plan", "--recipe", "recipe.yaml", gpu[0], gpu[1]});
+  CHECK(plan.status == 0);
+  CHECK(contains(plan.out, "workspace of the kernels"));
+  CHECK(contains(plan.out, "the recipe asks for GPUs: name them with --device"));
+}
+
 TEST_CASE("dry run: weights that cannot be read do not matter to it, and end the run itself") {
   const Desk desk;
   furnish(desk);

@@ -103,7 +103,7 @@ TEST_CASE("engine: tiles of half-precision products are in the bill, and held fr
     o.dtype = dtype;
     const exec::Engine engine(model_of("gpt2"), o);
     const std::int64_t tiles = plan::bytes_of(engine.plan().bill, "half_precision_tiles");
-    CHECK(tiles == engine.context().kernels->held_tile_bytes());
+    CHECK(tiles == engine.context().kernels->held_bytes());
     // Of 512 x 2048, 2048 x 512 and 512 x 512 numbers, and a bias, in fp32.
     const std::int64_t all = 4 * (512 * 2048 + 2048 * 512 + 512 * 512 + 512);
     if (dtype == Dtype::f32) CHECK(tiles == 0);

@@ -173,7 +173,7 @@ class Counting final : public kernels::Kernels {
   void attention_decode(const kernels::AttentionDecode& a) override { cpu_->attention_decode(a); }
   void adamw(const kernels::AdamW& a) override { cpu_->adamw(a); }
   void sum_squares(const kernels::SumSquares& a) override { cpu_->sum_squares(a); }
-  std::int64_t held_tile_bytes() const override { return cpu_->held_tile_bytes(); }
+  std::int64_t held_bytes() const override { return cpu_->held_bytes(); }
 
  private:
   void note(const char* kernel, std::int64_t rows) { (*seen_)[kernel].push_back(rows); }

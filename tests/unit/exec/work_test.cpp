@@ -118,7 +118,7 @@ class Noting : public kernels::Kernels {
     note(Kernel::add, a.y);
     cpu_->add(a);
   }
-  std::int64_t held_tile_bytes() const override { return cpu_->held_tile_bytes(); }
+  std::int64_t held_bytes() const override { return cpu_->held_bytes(); }
 
  private:
   void note(Kernel kernel, std::int64_t m, std::int64_t n, std::int64_t k, const View& like) {

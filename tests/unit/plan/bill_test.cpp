@@ -165,6 +165,32 @@ TEST_CASE("bill: virtual ranks share one program, and each holds its own plan") 
   CHECK(together.process_bytes() == 4 * apart.total() + sum(together.bill, Place::host));
 }
 
+TEST_CASE(
+    "bill: on a GPU copies of the state are the host's, for all ranks of the process, and the rest is the "
+    "GPU's") {
+  StepShape shape = shape_of(2, 4);
+  shape.snapshot = shape.held = true;
+  shape.process.ranks = 2;
+  const StepPlan host = plan_step(llama(64, 6), shape);
+  shape.gpu = true;
+  shape.kernel_bytes = 1 << 20;
+  const StepPlan gpu = plan_step(llama(64, 6), shape);
+  for (const char* const copy : {"checkpoint_staging", "held_state"})
+    CHECK(bytes_of(gpu.bill, copy) == 2 * bytes_of(host.bill, copy));
+  CHECK(bytes_of(gpu.bill, "kernel_workspace") == 1 << 20);
+  CHECK(bytes_of(gpu.bill, "program") == 0);
+  // Two more arrays a batch: where the document of each token begins and ends.
+  const std::int64_t spans = bytes_of(gpu.bill, "batches") - bytes_of(host.bill, "batches");
+  CHECK(spans == 2 * (bytes_of(host.bill, "batches") / 3));
+  const std::int64_t copies = sum(gpu.bill, Place::host);
+  CHECK(copies == bytes_of(gpu.bill, "checkpoint_staging") + bytes_of(gpu.bill, "held_state"));
+  CHECK(gpu.total() == host.total() - copies / 2 + spans + (1 << 20));
+  CHECK(gpu.needed_bytes() == gpu.total());
+  CHECK(gpu.process_bytes() == copies);
+  CHECK(text(gpu).find("memory of the host for the process of 2 ranks") != std::string::npos);
+  CHECK(host.needed_bytes() == host.process_bytes());
+}
+
 TEST_CASE("bill: disk counts fp32 values and both moments, a frozen tensor's value only, and what is kept") {
   // 3 norms of 64, q and o 64 x 64, k and v 64 x 32, three of the MLP 64 x 192, embedding and head 300 x 64.
   const std::int64_t parameters = 2 * 300 * 64 + 64 + 2 * (2 * 64 + 2 * 64 * 64 + 2 * 64 * 32 + 3 * 64 * 192);
