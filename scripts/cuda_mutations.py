@@ -76,7 +76,8 @@ RUNS = {
 
 ORDERS = re.compile(r"mbarrier\.(?:arrive|try_wait|test_wait)|cp\.async\.(?:bulk\.)?(?:wait|commit)|\bfence\.|"
                     r"wgmma\.(?:fence|wait_group|commit_group)|\bbarrier\.|\bbar\.")
-BUILT_IN = ["__syncthreads", "__syncwarp", "__threadfence", "__threadfence_block", "cudaStreamWaitEvent"]
+BUILT_IN = ["__syncthreads", "__syncwarp", "__threadfence", "__threadfence_block", "cudaStreamWaitEvent",
+            "wait_for_event"]  # the last one wraps the one before it
 FUNCTION = re.compile(r"(\w+)\s*\((?:[^;{}()]|\([^()]*\))*\)\s*(?:const\s*|override\s*)*\{")
 KINDS = ["shared race", "global race", "stream race", "uninitialised read", "out of bounds", "misaligned",
          "use after free", "free before last use", "bad free", "bad address in kernel", "host touches device memory",

@@ -39,7 +39,7 @@ static void record(const Event& event, cudaStream_t stream) {
   check(cudaEventRecord(event.get(), stream), "cannot record an event");
 }
 
-static void wait(cudaStream_t stream, const Event& event) {
+static void wait_for_event(cudaStream_t stream, const Event& event) {
   check(cudaStreamWaitEvent(stream, event.get(), 0), "cannot wait for an event");
 }
 
@@ -154,12 +154,14 @@ void CudaDevice::begin(int ops) {
   enter(0);
   record(handles_->begin, current_stream());
   for (std::size_t lane = 1; lane < handles_->lanes.size(); ++lane)
-    wait(handles_->lanes[lane].get(), handles_->begin);
+    wait_for_event(handles_->lanes[lane].get(), handles_->begin);
 }
 
 void CudaDevice::enter(int lane) { enter_stream(handles_->lanes[static_cast<std::size_t>(lane)].get()); }
 
-void CudaDevice::wait_for(int op) { wait(current_stream(), handles_->marks[static_cast<std::size_t>(op)]); }
+void CudaDevice::wait_for(int op) {
+  wait_for_event(current_stream(), handles_->marks[static_cast<std::size_t>(op)]);
+}
 
 void CudaDevice::start(int op) { record(handles_->starts[static_cast<std::size_t>(op)], current_stream()); }
 
@@ -174,7 +176,7 @@ device::Interval CudaDevice::time_of(int op) {
 void CudaDevice::finish() {
   for (std::size_t lane = 1; lane < handles_->lanes.size(); ++lane) {
     record(handles_->ends[lane], handles_->lanes[lane].get());
-    wait(handles_->lanes[0].get(), handles_->ends[lane]);
+    wait_for_event(handles_->lanes[0].get(), handles_->ends[lane]);
   }
   enter(0);
   synchronize();

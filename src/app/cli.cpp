@@ -188,6 +188,9 @@ void add_generate_command(CLI::App& program, Options& o, Action& action) {
       ->check(CLI::Range(std::int64_t{0}, kMaxCount))
       ->capture_default_str();
   command->add_option("--seed", g.seed, "The same seed draws the same text")->capture_default_str();
+  command->add_option("--device", g.device, "Where it computes, as run.device: auto, cpu or cuda")
+      ->type_name("NAME")
+      ->capture_default_str();
   command->callback([&] { action = [&] { return generate(g); }; });
 }
 

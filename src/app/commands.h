@@ -60,6 +60,7 @@ struct GenerateArgs {
   double temperature = 1.0, top_p = 0.95;
   std::int64_t max_tokens = 200;
   std::uint64_t seed = 0;
+  std::string device = "auto";
 };
 int generate(const GenerateArgs& args);
 

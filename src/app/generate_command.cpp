@@ -9,6 +9,7 @@
 #include "app/prompts.h"
 #include "base/error.h"
 #include "base/text.h"
+#include "exec/backend.h"
 #include "recipe/words.h"
 #include "text/chat_choice.h"
 #include "train/generate.h"
@@ -57,20 +58,23 @@ static std::optional<std::int32_t> start_token(const text::Tokenizer& tokenizer,
   return no_prompt ? tokenizer.eos() : std::nullopt;
 }
 
-static recipe::ChatTemplate parse_template(const std::string& name) {
+// The value that an option calls by this name; `what` such values are.
+template <typename Choice>
+Choice parse_choice(const std::string& option, const std::string& what, const std::string& name) {
   std::vector<std::string> names;
-  for (const auto& word : recipe::words(recipe::ChatTemplate{})) {
+  for (const auto& word : recipe::words(Choice{})) {
     if (name == word.text) return word.value;
     names.emplace_back(word.text);
   }
-  throw Error(Blame::usage, cat("--template: there is no chat template '", name, "'"),
+  throw Error(Blame::usage, cat(option, ": there is no ", what, " '", name, "'"),
               cat("choose one of ", join(names, ", ")));
 }
 
 static text::ChatTemplate chat_template(const GenerateArgs& args, const text::Tokenizer& tokenizer) {
-  return {text::choose_chat(parse_template(args.chat_template), std::nullopt, recipe::AddBos::automatic,
-                            tokenizer, std::nullopt),
-          tokenizer};
+  return {
+      text::choose_chat(parse_choice<recipe::ChatTemplate>("--template", "chat template", args.chat_template),
+                        std::nullopt, recipe::AddBos::automatic, tokenizer, std::nullopt),
+      tokenizer};
 }
 
 // The ids in front of an answer. Rows with a system message of their own keep it.
@@ -96,7 +100,8 @@ struct Speaker {
         tokenizer(text::load_tokenizer(train::tokenizer_folder(args.model))),
         stop(source.spec.eos_tokens.begin(), source.spec.eos_tokens.end()),
         sampling{args.greedy, args.temperature, args.top_p, args.max_tokens, args.seed},
-        system(args.system) {
+        system(args.system),
+        backend(parse_choice<recipe::Device>("--device", "device", args.device)) {
     if (!args.chat) return;
     chat.emplace(chat_template(args, *tokenizer));
     stop.push_back(chat->turn_end());
@@ -113,8 +118,10 @@ struct Speaker {
   std::unique_ptr<exec::Decoder> decoder(std::size_t longest_prompt) const {
     const std::int64_t wanted = static_cast<std::int64_t>(longest_prompt) + sampling.max_tokens;
     const std::int64_t context = source.spec.max_positions;
+    const exec::Decoder::Place place = {&backend->device(),
+                                        [this](Dtype dtype) { return backend->make_kernels(dtype); }};
     auto made = std::make_unique<exec::Decoder>(source.spec, Dtype::f32,
-                                                std::min(context, std::max<std::int64_t>(1, wanted)));
+                                                std::min(context, std::max<std::int64_t>(1, wanted)), place);
     train::load_weights(source, made->params(), 0);
     return made;
   }
@@ -125,6 +132,7 @@ struct Speaker {
   train::SamplingOptions sampling;
   std::string system;
   std::optional<text::ChatTemplate> chat;
+  exec::LoneBackend backend;
 };
 
 static int speak(const Speaker& speaker, const std::string& prompt) {

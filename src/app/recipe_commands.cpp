@@ -5,6 +5,7 @@
 #include "app/commands.h"
 #include "base/log.h"
 #include "base/text.h"
+#include "exec/backend.h"
 #include "recipe/recipe.h"
 #include "train/evaluate.h"
 #include "train/setup.h"
@@ -45,8 +46,11 @@ int evaluate(const std::string& model, RecipeArgs args) {
   r.model.base = model;
   r.model.config = nullptr;
   r.tokenizer = {std::nullopt, train::tokenizer_folder(model).string()};
-  const train::Setup s = train::open(r, train::Use::evaluation);
-  exec::Engine engine(s.source.spec, train::engine_options(r, false));
+  const exec::LoneBackend backend(r.run.device);
+  const train::Ranks alone{.gpu_bytes = train::free_gpu_bytes(backend->device())};
+  const train::Setup s = train::open(r, train::Use::evaluation, alone);
+  exec::Engine engine(s.source.spec, exec::on(*backend, train::engine_options(r, false, alone)),
+                      &backend->comm());
   train::load_weights(s.source, engine.params(), 0);
   const train::Evaluation e = train::evaluate(engine, *s.data.validation, r.train.eval_batch_size);
   std::cout << Json{{"eval_loss", e.loss()}, {"eval_tokens", e.tokens}}.dump() << "\n";

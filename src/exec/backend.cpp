@@ -98,4 +98,10 @@ OpenedBackend open_backend(recipe::Device wanted, comm::Communicator& hosts) {
   return {std::make_unique<HostBackend>(hosts), module.built ? module.why_not : ""};
 }
 
+EngineOptions on(Backend& backend, EngineOptions options) {
+  options.device = &backend.device();
+  options.kernels = [&backend](Dtype dtype) { return backend.make_kernels(dtype); };
+  return options;
+}
+
 }  // namespace zt::exec

@@ -6,6 +6,7 @@
 
 #include "comm/communicator.h"
 #include "device/device.h"
+#include "exec/engine.h"
 #include "kernels/kernels.h"
 #include "recipe/settings.h"
 
@@ -30,6 +31,23 @@ struct OpenedBackend {
 // where every rank has one, and the processor where none has. Error(machine) where only some have one, or where the
 // recipe asks for GPUs and there are none; Error(usage) where ranks would share one.
 OpenedBackend open_backend(recipe::Device wanted, comm::Communicator& hosts);
+
+// Of a command that one process does alone.
+class LoneBackend {
+ public:
+  // Throws as open_backend.
+  explicit LoneBackend(recipe::Device wanted)
+      : hosts_(comm::solo()), opened_(open_backend(wanted, *hosts_)) {}
+  Backend& operator*() const { return *opened_.backend; }
+  Backend* operator->() const { return opened_.backend.get(); }
+
+ private:
+  std::unique_ptr<comm::Communicator> hosts_;
+  OpenedBackend opened_;
+};
+
+// The same options on this backend, which must outlive the engine.
+EngineOptions on(Backend& backend, EngineOptions options);
 
 // What the module offers, under these names: the backend, and how many GPUs this process may use; where there are none, why.
 inline constexpr const char* kCudaBackend = "zerotrain_cuda_backend";

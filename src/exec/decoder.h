@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <vector>
@@ -12,8 +13,16 @@ namespace zt::exec {
 
 class Decoder {
  public:
+  // Where a model speaks, and the kernels that run there.
+  struct Place {
+    device::Device* device = &device::host();
+    std::function<std::unique_ptr<kernels::Kernels>(Dtype)> kernels = kernels::make_cpu_kernels;
+  };
+
   // Holds weights for `dtype` (zeros at first) and a cache of `capacity` tokens.
-  Decoder(const spec::ModelSpec& model, Dtype dtype, std::int64_t capacity);
+  Decoder(const spec::ModelSpec& model, Dtype dtype, std::int64_t capacity, const Place& place);
+  Decoder(const spec::ModelSpec& model, Dtype dtype, std::int64_t capacity)
+      : Decoder(model, dtype, capacity, Place()) {}
   Decoder(const Decoder&) = delete;
   Decoder& operator=(const Decoder&) = delete;
 
@@ -28,13 +37,14 @@ class Decoder {
  private:
   spec::ModelSpec model_;
   std::int64_t capacity_, length_ = 0;
+  device::Device& device_;
   std::unique_ptr<kernels::Kernels> kernels_;
   shard::ParamStore params_;
-  device::Arena saved_, workspace_, tables_, cache_memory_, rows_;
+  device::Arena saved_, workspace_, tables_, cache_memory_, rows_, ids_, logits_V_;
   layers::RunContext run_;
   Model blocks_;
   std::vector<layers::KvCache> caches_;
-  std::vector<float> logits_;
+  std::vector<float> logits_;  // the host's copy
 };
 
 }  // namespace zt::exec

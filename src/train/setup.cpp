@@ -26,6 +26,11 @@ Dtype dtype_of(const recipe::Model& model) {
   return Dtype::f32;
 }
 
+std::optional<std::int64_t> free_gpu_bytes(const device::Device& device) {
+  if (device.is_host()) return std::nullopt;
+  return device.available_bytes();
+}
+
 static Dtype dtype_of(recipe::ReduceDtype dtype) {
   return dtype == recipe::ReduceDtype::float32 ? Dtype::f32 : Dtype::bf16;
 }
@@ -110,8 +115,8 @@ Setup open_without_data(const recipe::Recipe& r, Use use, const Ranks& ranks) {
   return s;
 }
 
-Setup open(const recipe::Recipe& r, Use use) {
-  Setup s = open_without_data(r, use);
+Setup open(const recipe::Recipe& r, Use use, const Ranks& ranks) {
+  Setup s = open_without_data(r, use, ranks);
   s.data = data::open_data(r.data, s.rendering(), use != Use::evaluation);
   return s;
 }

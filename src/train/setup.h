@@ -21,6 +21,9 @@ struct Ranks {
   std::optional<std::int64_t> gpu_bytes = {};
 };
 
+// Ranks::gpu_bytes of what computes on this device.
+std::optional<std::int64_t> free_gpu_bytes(const device::Device& device);
+
 Dtype dtype_of(const recipe::Model& model);
 // plan::step_shape, and what the kernels hold for themselves where the ranks or the recipe say they run.
 plan::StepShape step_shape(const recipe::Recipe& recipe, bool training, const Ranks& ranks);
@@ -49,7 +52,7 @@ enum class Use { training, evaluation, looking };
 // All but the data. A plan that does not fit the memory is Error(machine).
 Setup open_without_data(const recipe::Recipe& recipe, Use use, const Ranks& ranks = {});
 // All of it, on one rank.
-Setup open(const recipe::Recipe& recipe, Use use);
+Setup open(const recipe::Recipe& recipe, Use use, const Ranks& ranks = {});
 // All of it. Ranks share the tokenizing and wait for each other without a time limit. Throws the same error on every
 // rank, also where they have opened different things. Nothing where `stops` ended the tokenizing of any rank: what
 // is tokenized by then is kept. Collective.

@@ -147,10 +147,9 @@ class Trainer {
 
 int Trainer::run() {
   together(comm_, [this] { open_folder(); });
-  exec::EngineOptions engine = engine_options(recipe_, true, ranks_);
-  engine.device = &backend_.backend->device();
-  engine.kernels = [this](Dtype dtype) { return backend_.backend->make_kernels(dtype); };
-  engine_.emplace(setup_.source.spec, engine, &backend_.backend->comm());
+  exec::Backend& backend = *backend_.backend;
+  engine_.emplace(setup_.source.spec, exec::on(backend, engine_options(recipe_, true, ranks_)),
+                  &backend.comm());
   saves_.emplace(output("checkpoints"), recipe_.checkpoint, setup_.source.spec, engine_->params(), comm_,
                  [this] {
                    auto files = export_companions(setup_.source, *setup_.tokenizer);
@@ -568,8 +567,7 @@ int train(const recipe::Loaded& loaded, const TrainOptions& options, const StopR
   Ranks ranks = ranks_of(options, comm);
   exec::OpenedBackend backend;
   together(comm, [&] { backend = exec::open_backend(loaded.recipe.run.device, comm); });
-  const device::Device& device = backend.backend->device();
-  if (!device.is_host()) ranks.gpu_bytes = device.available_bytes();
+  ranks.gpu_bytes = free_gpu_bytes(backend.backend->device());
   // What is prepared is kept at once, so the little time that remains is for leaving.
   constexpr double kLeaving = 10;
   const auto deadline = deadline_of(loaded.recipe.run.time_limit, this_job(), options.started);

@@ -67,7 +67,6 @@ void check_trace(const FaultDesk& desk, const std::string& folder) {
 
 TEST_CASE("a run on GPUs is the run on processors, for threads and processes as ranks") {
   const GpuDesk desk;
-  const Words stage = {"zero.stage=3"};
   desk.good(kTwo, {"zero.stage=3", "run.device=cpu", "run.output_dir=cpu"});
   for (const Way& way : {kAlone, kTwo, kTwoLaunched}) {
     CAPTURE(way.name());
@@ -124,6 +123,28 @@ TEST_CASE(
   desk.good(kAlone, {});
   CHECK(contains(desk.read("out/plan.txt"), "workspace of the kernels"));
   CHECK(desk.field("out", "planned_bytes") == desk.field("out", "peak_bytes"));
+}
+
+TEST_CASE("a model on a GPU writes and is judged as on a processor") {
+  const GpuDesk desk;
+  desk.good(kAlone, {"run.device=cpu", "run.output_dir=model"});
+  const auto said = [&](const std::string& device) {
+    const Outcome o = desk.run({"generate", "--model", "model/export", "--prompt", "line", "--greedy",
+                                "--max-tokens", "12", "--device", device});
+    CHECK(o.status == 0);
+    return o.out;
+  };
+  const std::string text = said("cpu");
+  CHECK(text.size() > 4);
+  CHECK(said("cuda") == text);
+  CHECK(said("auto") == text);
+  const auto loss = [&](const std::string& device) {
+    const Outcome o = desk.run(
+        {"eval", "--model", "model/export", "--recipe", "recipe.yaml", "--set", "run.device=" + device});
+    REQUIRE(o.status == 0);
+    return nlohmann::json::parse(o.out)["eval_loss"].get<double>();
+  };
+  CHECK(loss("cuda") == doctest::Approx(loss("cpu")).epsilon(1e-5));
 }
 
 TEST_CASE("ranks that would share a GPU are refused with their numbers and the GPU") {
