@@ -2,12 +2,14 @@
 
 #include <nccl.h>
 
+#include <algorithm>
 #include <exception>
 #include <mutex>
 #include <utility>
 
 #include "base/error.h"
 #include "base/text.h"
+#include "comm/narrow.h"
 #include "device/stream.h"
 
 namespace zt::cuda {
@@ -23,9 +25,10 @@ ncclDataType_t type_of(Dtype dtype) { return dtype == Dtype::bf16 ? ncclBfloat16
 
 class Nccl final : public comm::Communicator {
  public:
-  Nccl(comm::Communicator& hosts, CudaDevice& device)
+  Nccl(comm::Communicator& hosts, CudaDevice& device, std::int64_t buffer_bytes)
       : Communicator(hosts.rank(), hosts.size()), hosts_(hosts), device_(device) {
     if (hosts.size() == 1) return;
+    buffer_ = device.claim(buffer_bytes, "gradients on their way");
     ncclUniqueId id{};
     if (hosts.rank() == 0) check_nccl(ncclGetUniqueId(&id), "begin");
     hosts.broadcast(&id, sizeof id, 0);
@@ -48,7 +51,7 @@ class Nccl final : public comm::Communicator {
   std::unique_ptr<Communicator> split(int) override {
     throw Error(Blame::bug, "GPUs are not split into groups yet known to a plan");
   }
-  std::int64_t buffer_bytes() const override { return hosts_.buffer_bytes(); }
+  std::int64_t buffer_bytes() const override { return buffer_.bytes(); }
   std::string transport() const override { return "nccl"; }
 
  private:
@@ -79,14 +82,35 @@ class Nccl final : public comm::Communicator {
                "gather");
   }
   void do_reduce_scatter(std::byte* whole, Dtype dtype, Dtype wire, std::int64_t slice_elements) override {
-    if (wire != dtype)
-      throw Error(Blame::usage,
-                  cat("gradients kept as ", name(dtype), " cannot travel as ", name(wire), " between GPUs"),
-                  cat("set comm.grad_dtype to ", name(dtype)));
+    if (wire != dtype) return reduce_narrow(reinterpret_cast<float*>(whole), slice_elements);
     check_nccl(ncclReduceScatter(whole, whole + rank() * slice_elements * size_of(dtype),
                                  static_cast<std::size_t>(slice_elements), type_of(dtype), ncclSum, comm_,
                                  current_stream()),
                "add gradients");
+  }
+  // By parts that fit the buffer: its first half is what this rank sends, rank by rank, its second what it gets.
+  void reduce_narrow(float* whole_RS, std::int64_t slice) {
+    const std::int64_t most = buffer_.bytes() / 2 / 2 / size();
+    std::byte* const sent_RC = buffer_.at(0);
+    std::byte* const got_RC = buffer_.at(2 * size() * most);
+    for (std::int64_t first = 0; first < slice; first += most) {
+      const std::int64_t count = std::min(most, slice - first);
+      pack_on_stream(whole_RS, slice, first, count, size(), sent_RC, current_stream());
+      send_to_owners(sent_RC, got_RC, 2 * count);
+      sum_on_stream(got_RC, count, size(), whole_RS + rank() * slice + first, current_stream());
+    }
+  }
+  void send_to_owners(std::byte* sent_RC, std::byte* got_RC, std::int64_t bytes) {
+    const auto count = static_cast<std::size_t>(bytes);
+    device_.copy(got_RC + rank() * bytes, sent_RC + rank() * bytes, bytes);
+    check_nccl(ncclGroupStart(), "begin a group");
+    for (int other = 0; other < size(); ++other) {
+      if (other == rank()) continue;
+      check_nccl(ncclSend(sent_RC + other * bytes, count, ncclInt8, other, comm_, current_stream()), "send");
+      check_nccl(ncclRecv(got_RC + other * bytes, count, ncclInt8, other, comm_, current_stream()),
+                 "receive");
+    }
+    check_nccl(ncclGroupEnd(), "end a group");
   }
   void do_broadcast(std::byte* data, std::int64_t bytes, int root) override {
     hosts_.broadcast(data, bytes, root);
@@ -99,14 +123,16 @@ class Nccl final : public comm::Communicator {
 
   comm::Communicator& hosts_;
   CudaDevice& device_;
+  device::Arena buffer_;
   std::mutex mutex_;  // of what abandon() takes away
   ncclComm_t comm_ = nullptr;
 };
 
 }  // namespace
 
-std::unique_ptr<comm::Communicator> make_nccl(comm::Communicator& hosts, CudaDevice& device) {
-  return std::make_unique<Nccl>(hosts, device);
+std::unique_ptr<comm::Communicator> make_nccl(comm::Communicator& hosts, CudaDevice& device,
+                                              std::int64_t buffer_bytes) {
+  return std::make_unique<Nccl>(hosts, device, buffer_bytes);
 }
 
 }  // namespace zt::cuda

@@ -26,6 +26,7 @@ plan::StepShape shape_on(const recipe::Recipe& r, int ranks, const std::optional
     shape.process.device_libraries = cluster->library_bytes;
     shape.gpu = true;
     shape.kernel_bytes = kernels::kGpuWorkspaceBytes;
+    shape.comm_bytes = ranks > 1 ? comm::kGpuBufferBytes : 0;
     return shape;
   }
   plan::StepShape shape = train::step_shape(r, true, ranks);

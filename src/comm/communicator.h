@@ -25,6 +25,9 @@ struct Traffic {
 };
 Traffic operator-(const Traffic& a, const Traffic& b);
 
+// What each of several ranks will hold of its GPU for transport: Communicator::buffer_bytes.
+inline constexpr std::int64_t kGpuBufferBytes = 32 << 20;
+
 // All members are collective and block: every rank of the group calls the same ones in the same order, from
 // one thread at a time. `whole` buffers hold size() slices of equal length one after the other; rank r owns
 // slice r. Errors: Error(peer) when another rank fails or does not come within the time limit, naming the

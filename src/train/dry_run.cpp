@@ -34,7 +34,7 @@ Dry plan_without_weights(const recipe::Recipe& r, const Ranks& ranks, const comm
   plan::StepShape shape = step_shape(r, true, ranks);
   // A dry run needs no GPU; how much is free on those of the run is not known here.
   if (!shape.gpu) require_fit(r, model, true, device::available_bytes(), ranks);
-  shape.comm_bytes = shape.gpu ? 0 : comm.buffer_bytes();
+  if (!shape.gpu) shape.comm_bytes = comm.buffer_bytes();
   return {model, shape, plan::plan_step(model, shape), digest_of(spec::describe(model)),
           tokenizer->fingerprint()};
 }

@@ -39,6 +39,7 @@ plan::StepShape step_shape(const recipe::Recipe& r, bool training, const Ranks& 
   plan::StepShape shape = plan::step_shape(r, training, ranks.count);
   shape.gpu = ranks.gpu_bytes || r.run.device == recipe::Device::cuda;
   shape.kernel_bytes = shape.gpu ? kernels::kGpuWorkspaceBytes : kernels::tile_bytes(dtype_of(r.model));
+  if (shape.gpu && ranks.count > 1) shape.comm_bytes = comm::kGpuBufferBytes;
   shape.process.ranks = ranks.in_process;
   shape.process.mpi = ranks.count > ranks.in_process;
   shape.process.threads = device::threads();

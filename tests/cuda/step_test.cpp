@@ -158,6 +158,49 @@ TEST_CASE("a rank that fails ends another's wait for the GPU") {
   CHECK(emulator::to_string(emulator::take_findings()) == "");
 }
 
+TEST_CASE("gradients kept in float32 that travel as bfloat16 between GPUs are added as the host adds them") {
+  if (gpus() < 2) return;
+  const spec::ModelSpec model = model_of("llama");
+  each_order([&] {
+    check_same_training(model, {.ranks = std::min(4, gpus()), .stage = 2, .micros = 2, .wire = Dtype::bf16});
+  });
+}
+
+// Parts of a buffer of 96 bytes, so that every sum takes several; values whose sums depend on their order.
+TEST_CASE("a sum over GPUs by way of bfloat16 has the host's bits") {
+  for (const int ranks : {2, 3, 4}) {
+    if (ranks > gpus()) continue;
+    for (const std::int64_t slice : {1, 7, 8, 33}) {
+      CAPTURE(ranks);
+      CAPTURE(slice);
+      emulator::configure(std::uint64_t(ranks), emulator::Policy::random, emulator::Order::random);
+      const auto count = static_cast<std::size_t>(ranks);
+      std::vector<Floats> sums(count), right(count);
+      comm::run_threads(ranks, 60, [&](comm::Communicator& hosts) {
+        Floats whole(static_cast<std::size_t>(slice * ranks));
+        const RandomStream random{.seed = std::uint64_t(hosts.rank() + 1)};
+        for (std::size_t i = 0; i < whole.size(); ++i)
+          whole[i] = float(std::int64_t(random.u64(i) % 20001) - 10000) * std::exp2(float(random.u64(i) % 9));
+        const auto own = [&](const Floats& all) {
+          return Floats(all.begin() + hosts.rank() * slice, all.begin() + (hosts.rank() + 1) * slice);
+        };
+        cuda::CudaDevice device(hosts.rank());
+        const auto nccl = cuda::make_nccl(hosts, device, 96);
+        const device::Arena memory = device.claim(slice * ranks * 4, "a test");
+        device.to_device(memory.at(0), whole.data(), memory.bytes());
+        nccl->reduce_scatter(memory.at(0), Dtype::f32, Dtype::bf16, slice);
+        Floats back(whole.size());
+        device.to_host(back.data(), memory.at(0), memory.bytes());
+        sums[std::size_t(hosts.rank())] = own(back);
+        hosts.reduce_scatter(whole.data(), Dtype::f32, Dtype::bf16, slice);
+        right[std::size_t(hosts.rank())] = own(whole);
+      });
+      CHECK(sums == right);
+      CHECK(emulator::to_string(emulator::take_findings()) == "");
+    }
+  }
+}
+
 // The waits are the planner's, but for those at a list's begin and end. The emulator knows which ordered anything that was not
 // in order yet. The ones at the begin stand for fills and copies before a list, of which a first step has none.
 TEST_CASE("each wait of a step that is forgotten is reported") {

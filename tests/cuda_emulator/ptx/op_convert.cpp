@@ -168,8 +168,9 @@ Handler by_integer(const std::string& a) {
   ZT_CASE("s8", std::int8_t)
   ZT_CASE("u8", std::uint8_t)
   ZT_CASE("s16", std::int16_t)
-  ZT_CASE("u16", std::uint16_t) ZT_CASE("s32", std::int32_t) ZT_CASE("u32", std::uint32_t)
-      ZT_CASE("s64", std::int64_t) ZT_CASE("u64", std::uint64_t) return nullptr;
+  ZT_CASE("u16", std::uint16_t)
+  ZT_CASE("s32", std::int32_t) ZT_CASE("u32", std::uint32_t) ZT_CASE("s64", std::int64_t)
+      ZT_CASE("u64", std::uint64_t) return nullptr;
 }
 template <typename Make, typename D>
 Handler by_float(const std::string& a) {
@@ -214,8 +215,9 @@ Handler convert_handler(const std::string& to, const std::string& from) {
   ZT_INTEGER("s8", std::int8_t)
   ZT_INTEGER("u8", std::uint8_t)
   ZT_INTEGER("s16", std::int16_t)
-  ZT_INTEGER("u16", std::uint16_t) ZT_INTEGER("s32", std::int32_t) ZT_INTEGER("u32", std::uint32_t)
-      ZT_INTEGER("s64", std::int64_t) ZT_INTEGER("u64", std::uint64_t)
+  ZT_INTEGER("u16", std::uint16_t)
+  ZT_INTEGER("s32", std::int32_t) ZT_INTEGER("u32", std::uint32_t) ZT_INTEGER("s64", std::int64_t)
+      ZT_INTEGER("u64", std::uint64_t)
 #undef ZT_INTEGER
 #define ZT_FLOAT(name, type) \
   if (to == name)            \

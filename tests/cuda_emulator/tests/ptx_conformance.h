@@ -8,10 +8,11 @@
 
 inline constexpr int kWords = 16;
 
-#define ZT_CONFORMANCE_KERNELS(X)                                                                           \
-  X(integers)                                                                                               \
-  X(wide_integers)                                                                                          \
-  X(bits) X(floats) X(doubles) X(halves) X(half_pairs) X(conversions) X(comparisons) X(functions) X(memory) \
+#define ZT_CONFORMANCE_KERNELS(X)                                                                   \
+  X(integers)                                                                                       \
+  X(wide_integers)                                                                                  \
+  X(bits)                                                                                           \
+  X(floats) X(doubles) X(halves) X(half_pairs) X(conversions) X(comparisons) X(functions) X(memory) \
       X(atomics) X(warps) X(named_barriers) X(branches) X(fences)
 
 #define ZT_DECLARE(name) \
