@@ -47,7 +47,7 @@ int evaluate(const std::string& model, RecipeArgs args) {
   r.model.config = nullptr;
   r.tokenizer = {std::nullopt, train::tokenizer_folder(model).string()};
   const exec::LoneBackend backend(r.run.device);
-  const train::Ranks alone{.gpu_bytes = train::free_gpu_bytes(backend->device())};
+  const train::Ranks alone{.gpu_bytes = train::free_gpu_bytes(*backend)};
   const train::Setup s = train::open(r, train::Use::evaluation, alone);
   exec::Engine engine(s.source.spec, exec::on(*backend, train::engine_options(r, false, alone)),
                       &backend->comm());

@@ -26,9 +26,9 @@ Dtype dtype_of(const recipe::Model& model) {
   return Dtype::f32;
 }
 
-std::optional<std::int64_t> free_gpu_bytes(const device::Device& device) {
-  if (device.is_host()) return std::nullopt;
-  return device.available_bytes();
+std::optional<std::int64_t> free_gpu_bytes(exec::Backend& backend) {
+  if (backend.device().is_host()) return std::nullopt;
+  return backend.device().available_bytes() + backend.comm().buffer_bytes();
 }
 
 static Dtype dtype_of(recipe::ReduceDtype dtype) {

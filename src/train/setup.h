@@ -7,7 +7,7 @@
 #include <optional>
 
 #include "data/open_data.h"
-#include "exec/engine.h"
+#include "exec/backend.h"
 #include "recipe/recipe.h"
 #include "text/tokenizer.h"
 #include "train/model_source.h"
@@ -21,8 +21,8 @@ struct Ranks {
   std::optional<std::int64_t> gpu_bytes = {};
 };
 
-// Ranks::gpu_bytes of what computes on this device.
-std::optional<std::int64_t> free_gpu_bytes(const device::Device& device);
+// Ranks::gpu_bytes of who computes there. What its communicator has claimed already is in every plan, so it counts as free.
+std::optional<std::int64_t> free_gpu_bytes(exec::Backend& backend);
 
 Dtype dtype_of(const recipe::Model& model);
 // plan::step_shape, and what the kernels hold for themselves where the ranks or the recipe say they run.

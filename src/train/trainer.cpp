@@ -567,7 +567,7 @@ int train(const recipe::Loaded& loaded, const TrainOptions& options, const StopR
   Ranks ranks = ranks_of(options, comm);
   exec::OpenedBackend backend;
   together(comm, [&] { backend = exec::open_backend(loaded.recipe.run.device, comm); });
-  ranks.gpu_bytes = free_gpu_bytes(backend.backend->device());
+  ranks.gpu_bytes = free_gpu_bytes(*backend.backend);
   // What is prepared is kept at once, so the little time that remains is for leaving.
   constexpr double kLeaving = 10;
   const auto deadline = deadline_of(loaded.recipe.run.time_limit, this_job(), options.started);

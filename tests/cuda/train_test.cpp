@@ -114,7 +114,7 @@ TEST_CASE(
     "said") {
   const GpuDesk desk;
   const Words much = {"train.micro_batch_size=256", "train.global_batch_size=512"};
-  const Outcome o = desk.train({2, false, {"ZEROTRAIN_EMULATOR_MEMORY_MIB=80"}}, much);
+  const Outcome o = desk.train({2, false, {"ZEROTRAIN_EMULATOR_MEMORY_MIB=96"}}, much);
   CHECK(o.status == 7);
   CHECK(contains(o.err, "not enough memory: the plan needs "));
   CHECK(contains(o.err, " are free on this rank's GPU"));
