@@ -18,10 +18,12 @@ constexpr std::int64_t kLength = 32;
 constexpr int kSteps = 2;
 // As much as these models need: the emulated products write all over it each time.
 constexpr std::int64_t kScratch = 1 << 19;
+// So little that a block's gradients take several parts; the emulator remembers who wrote each byte.
+constexpr std::int64_t kBuffer = 1 << 16;
 
 const Place kOnGpus = [](exec::EngineOptions options, comm::Communicator& hosts, const Train& train) {
   cuda::CudaDevice device(hosts.rank());
-  const auto gpus = cuda::make_nccl(hosts, device);
+  const auto gpus = cuda::make_nccl(hosts, device, kBuffer);
   options.device = &device;
   options.kernels = [](Dtype) { return std::make_unique<kernels::CudaKernels>(1, kScratch); };
   train(options, *gpus);

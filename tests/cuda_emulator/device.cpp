@@ -108,7 +108,8 @@ WorkPtr Device::enqueue(Stream* stream, const std::string& name, std::function<b
   if (stream->last && !stream->last->done) work->after.push_back(stream->last);
   merge(&stream->clock, host_);
   if (stream->clock.size() <= stream->number) stream->clock.resize(stream->number + 1);
-  stream->clock[stream->number] = ++stream->sequence;
+  if (work->run) ++stream->sequence;  // else a mere mark, which is nothing to wait for
+  stream->clock[stream->number] = stream->sequence;
   work->op = record_op(index_, stream->number, stream->sequence, stream->clock, name);
   const Policy policy = settings().policy;
   work->eager = policy == Policy::eager || (policy == Policy::random && random_.below(2) == 1);
