@@ -165,12 +165,17 @@ void pack_pair(Warp& w, const Inst& in, Mask m) {
   if (a == name) return Make::template handler<D, type>();
 template <typename Make, typename D>
 Handler by_integer(const std::string& a) {
+  // clang-format off
   ZT_CASE("s8", std::int8_t)
   ZT_CASE("u8", std::uint8_t)
   ZT_CASE("s16", std::int16_t)
   ZT_CASE("u16", std::uint16_t)
-  ZT_CASE("s32", std::int32_t) ZT_CASE("u32", std::uint32_t) ZT_CASE("s64", std::int64_t)
-      ZT_CASE("u64", std::uint64_t) return nullptr;
+  ZT_CASE("s32", std::int32_t)
+  ZT_CASE("u32", std::uint32_t)
+  ZT_CASE("s64", std::int64_t)
+  ZT_CASE("u64", std::uint64_t)
+  // clang-format on
+  return nullptr;
 }
 template <typename Make, typename D>
 Handler by_float(const std::string& a) {
@@ -212,19 +217,28 @@ Handler convert_handler(const std::string& to, const std::string& from) {
 #define ZT_INTEGER(name, type) \
   if (to == name)              \
     return is_float(from) ? by_float<FloatToInteger, type>(from) : by_integer<IntegerToInteger, type>(from);
+  // clang-format off
   ZT_INTEGER("s8", std::int8_t)
   ZT_INTEGER("u8", std::uint8_t)
   ZT_INTEGER("s16", std::int16_t)
   ZT_INTEGER("u16", std::uint16_t)
-  ZT_INTEGER("s32", std::int32_t) ZT_INTEGER("u32", std::uint32_t) ZT_INTEGER("s64", std::int64_t)
-      ZT_INTEGER("u64", std::uint64_t)
+  ZT_INTEGER("s32", std::int32_t)
+  ZT_INTEGER("u32", std::uint32_t)
+  ZT_INTEGER("s64", std::int64_t)
+  ZT_INTEGER("u64", std::uint64_t)
+  // clang-format on
 #undef ZT_INTEGER
 #define ZT_FLOAT(name, type) \
   if (to == name)            \
     return is_float(from) ? by_float<FloatToFloat, type>(from) : by_integer<IntegerToFloat, type>(from);
-          ZT_FLOAT("f32", float) ZT_FLOAT("f64", double) ZT_FLOAT("f16", F16) ZT_FLOAT("bf16", Bf16)
+  // clang-format off
+  ZT_FLOAT("f32", float)
+  ZT_FLOAT("f64", double)
+  ZT_FLOAT("f16", F16)
+  ZT_FLOAT("bf16", Bf16)
+  // clang-format on
 #undef ZT_FLOAT
-              return nullptr;
+  return nullptr;
 }
 
 std::string as_value(std::string type) {

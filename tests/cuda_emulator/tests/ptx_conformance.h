@@ -8,12 +8,25 @@
 
 inline constexpr int kWords = 16;
 
-#define ZT_CONFORMANCE_KERNELS(X)                                                                   \
-  X(integers)                                                                                       \
-  X(wide_integers)                                                                                  \
-  X(bits)                                                                                           \
-  X(floats) X(doubles) X(halves) X(half_pairs) X(conversions) X(comparisons) X(functions) X(memory) \
-      X(atomics) X(warps) X(named_barriers) X(branches) X(fences)
+// clang-format off
+#define ZT_CONFORMANCE_KERNELS(X) \
+  X(integers) \
+  X(wide_integers) \
+  X(bits) \
+  X(floats) \
+  X(doubles) \
+  X(halves) \
+  X(half_pairs) \
+  X(conversions) \
+  X(comparisons) \
+  X(functions) \
+  X(memory) \
+  X(atomics) \
+  X(warps) \
+  X(named_barriers) \
+  X(branches) \
+  X(fences)
+// clang-format on
 
 #define ZT_DECLARE(name) \
   void run_##name(std::uint32_t* out, const std::uint32_t* in, int blocks, cudaStream_t stream);
