@@ -184,14 +184,7 @@ __global__ void __launch_bounds__(WarpgroupTiles<D>::kThreads, 1)
   if (threadIdx.x == 0) stages.init();
   __syncthreads();
   WarpgroupForward<T, D> forward(a, maps, shared, stages);
-  const int group = int(threadIdx.x) / 128;
-  if (group == 0) {
-    shrink_registers<24>();
-    if (threadIdx.x == 0) forward.produce();
-  } else {
-    grow_registers<240>();
-    forward.consume(group - 1);
-  }
+  play_roles<1>(forward);
 #endif
 }
 

@@ -242,14 +242,7 @@ __global__ void __launch_bounds__(WarpgroupKeysTiles<D>::kThreads, 1)
   if (threadIdx.x == 0) stages.init();
   __syncthreads();
   WarpgroupKeys<T, D> keys(a, maps, shared, stages);
-  const int group = int(threadIdx.x) / 128;
-  if (group == 0) {
-    shrink_registers<24>();
-    if (threadIdx.x < 32) keys.produce();
-  } else {
-    grow_registers<240>();
-    keys.consume(group - 1);
-  }
+  play_roles<32>(keys);
 #endif
 }
 

@@ -228,14 +228,7 @@ __global__ void __launch_bounds__(WarpgroupQueriesTiles<D>::kThreads, 1)
   if (threadIdx.x == 0) stages.init();
   __syncthreads();
   WarpgroupQueries<T, D> queries(a, maps, shared, stages);
-  const int group = int(threadIdx.x) / 128;
-  if (group == 0) {
-    shrink_registers<24>();
-    if (threadIdx.x == 0) queries.produce();
-  } else {
-    grow_registers<240>();
-    queries.consume(group - 1);
-  }
+  play_roles<1>(queries);
 #endif
 }
 

@@ -87,4 +87,17 @@ __device__ __forceinline__ void store_panels(const float (&c)[1][D / 8][4], Fact
             *reinterpret_cast<const uint4*>(piece(r, p * 8 + lane % 8));
 }
 
+// The first `kProducers` threads of the first warpgroup bring tiles, the other warpgroups multiply; registers go to those.
+template <int kProducers, typename Pass>
+__device__ __forceinline__ void play_roles(Pass& pass) {
+  const int group = int(threadIdx.x) / 128;
+  if (group == 0) {
+    shrink_registers<24>();
+    if (threadIdx.x < kProducers) pass.produce();
+  } else {
+    grow_registers<240>();
+    pass.consume(group - 1);
+  }
+}
+
 }  // namespace zt::kernels

@@ -161,20 +161,22 @@ void pack_pair(Warp& w, const Inst& in, Mask m) {
   }
 }
 
+// clang-format off
+#define ZT_INTEGERS(X) \
+  X("s8", std::int8_t) \
+  X("u8", std::uint8_t) \
+  X("s16", std::int16_t) \
+  X("u16", std::uint16_t) \
+  X("s32", std::int32_t) \
+  X("u32", std::uint32_t) \
+  X("s64", std::int64_t) \
+  X("u64", std::uint64_t)
+// clang-format on
 #define ZT_CASE(name, type) \
   if (a == name) return Make::template handler<D, type>();
 template <typename Make, typename D>
 Handler by_integer(const std::string& a) {
-  // clang-format off
-  ZT_CASE("s8", std::int8_t)
-  ZT_CASE("u8", std::uint8_t)
-  ZT_CASE("s16", std::int16_t)
-  ZT_CASE("u16", std::uint16_t)
-  ZT_CASE("s32", std::int32_t)
-  ZT_CASE("u32", std::uint32_t)
-  ZT_CASE("s64", std::int64_t)
-  ZT_CASE("u64", std::uint64_t)
-  // clang-format on
+  ZT_INTEGERS(ZT_CASE)
   return nullptr;
 }
 template <typename Make, typename D>
@@ -217,17 +219,9 @@ Handler convert_handler(const std::string& to, const std::string& from) {
 #define ZT_INTEGER(name, type) \
   if (to == name)              \
     return is_float(from) ? by_float<FloatToInteger, type>(from) : by_integer<IntegerToInteger, type>(from);
-  // clang-format off
-  ZT_INTEGER("s8", std::int8_t)
-  ZT_INTEGER("u8", std::uint8_t)
-  ZT_INTEGER("s16", std::int16_t)
-  ZT_INTEGER("u16", std::uint16_t)
-  ZT_INTEGER("s32", std::int32_t)
-  ZT_INTEGER("u32", std::uint32_t)
-  ZT_INTEGER("s64", std::int64_t)
-  ZT_INTEGER("u64", std::uint64_t)
-  // clang-format on
+  ZT_INTEGERS(ZT_INTEGER)
 #undef ZT_INTEGER
+#undef ZT_INTEGERS
 #define ZT_FLOAT(name, type) \
   if (to == name)            \
     return is_float(from) ? by_float<FloatToFloat, type>(from) : by_integer<IntegerToFloat, type>(from);
